@@ -1,0 +1,369 @@
+package fsys
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+)
+
+// MaxMessage is how many bytes a Message file takes as one request, unless it
+// says otherwise.
+const MaxMessage = 1 << 20
+
+// A Call is a Message file that takes requests: a handle on it is a
+// conversation. Offsets are ignored, and truncating it does nothing.
+//
+// If the first byte of a request that is not white space is '{' or '[', the
+// write that completes the JSON value acts, and returns the error if there is
+// one. Anything else is plain text and acts at the first of a read on the
+// same handle, Sync, or the Sync that goes before an orderly Close. Reads
+// after that give the reply once, then the end. Several requests in one write
+// act in order, and their replies are read one after another.
+type Call struct {
+	// Do performs one request and returns its reply. req is without the white
+	// space around a JSON value, and without one final newline if it is text.
+	Do func(ctx context.Context, req []byte) (reply []byte, err error)
+	// Admit, if set, is asked when the file is opened for writing: it refuses
+	// what can be refused before a request is there.
+	Admit func(ctx context.Context) error
+	// Effect is what Do brings about.
+	Effect Effect
+	// Raw takes every byte as it is: no JSON, and no newline is cut off. The
+	// request ends only at a read, Sync, or orderly Close.
+	Raw bool
+	// Limit is how many bytes a request may have; 0 means MaxMessage.
+	Limit int
+}
+
+var _ Truncater = (*Call)(nil)
+
+func (c *Call) Stat(context.Context) (Info, error) {
+	return Info{Kind: Message, Effect: c.Effect, Perm: 0o666}, nil
+}
+
+func (c *Call) Open(ctx context.Context, flag Flag) (Handle, error) {
+	if flag&Write != 0 && c.Admit != nil {
+		if err := c.Admit(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &callHandle{call: c, flag: flag, opened: context.WithoutCancel(ctx)}, nil
+}
+
+func (c *Call) Truncate(context.Context, int64) error { return nil }
+
+type callHandle struct {
+	call   *Call
+	flag   Flag
+	opened context.Context
+
+	turn    turn // held while a request is performed; guards what follows
+	req     []byte
+	scan    jsonScan
+	broken  error // the rest of a request that went wrong is not another one
+	replies []byte
+	acted   bool
+	failed  error // of the last request, until it was read or another began
+}
+
+func (h *callHandle) Close() error { return nil }
+
+func (h *callHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	if h.flag&Write == 0 {
+		return 0, BadHandle
+	}
+	if err := h.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	defer h.turn.give()
+	if h.broken != nil {
+		return 0, h.broken
+	}
+	if err := h.checkTail(p); err != nil {
+		return 0, err
+	}
+	for rest := p; len(rest) > 0; {
+		n, whole := h.gather(rest)
+		limit := h.call.Limit
+		if limit == 0 {
+			limit = MaxMessage
+		}
+		if len(h.req)+n > limit {
+			h.broken = E(TooLarge, "the request is longer than this file takes")
+			h.req = nil
+			return 0, h.broken
+		}
+		h.req = append(h.req, rest[:n]...)
+		rest = rest[n:]
+		if !whole {
+			break
+		}
+		if err := h.act(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// gather returns how many bytes of p belong to the request being gathered,
+// and whether they complete it.
+func (h *callHandle) gather(p []byte) (n int, whole bool) {
+	if h.call.Raw {
+		return len(p), false
+	}
+	return h.scan.feed(p)
+}
+
+// checkTail refuses p before anything acts if it has something after a JSON
+// value that is neither white space nor another one: the writer made a
+// mistake, and half of a mistake should not act.
+func (h *callHandle) checkTail(p []byte) error {
+	if h.call.Raw {
+		return nil
+	}
+	s := h.scan
+	for values := 0; len(p) > 0; {
+		n, whole := s.feed(p)
+		if values > 0 && s.text {
+			h.req, h.scan = nil, jsonScan{}
+			return E(Invalid, "there is more after the JSON value")
+		}
+		if p = p[n:]; whole {
+			values++
+			s = jsonScan{}
+		}
+	}
+	return nil
+}
+
+// act performs the request that has been gathered.
+func (h *callHandle) act(ctx context.Context) error {
+	req := h.req
+	if !h.call.Raw {
+		if h.scan.text {
+			req = bytes.TrimSuffix(req, []byte("\n"))
+		} else {
+			req = bytes.TrimSpace(req)
+		}
+	}
+	h.req, h.scan = nil, jsonScan{}
+	reply, err := h.call.Do(Join(ctx, h.opened), req)
+	h.acted, h.failed = true, err
+	h.replies = append(h.replies, reply...)
+	return err
+}
+
+// end acts on what plain text there is, as nothing more will come.
+func (h *callHandle) end(ctx context.Context) error {
+	switch {
+	case len(h.req) == 0:
+		return nil
+	case h.call.Raw, h.scan.text:
+		return h.act(ctx)
+	case h.scan.depth > 0:
+		h.req, h.scan = nil, jsonScan{}
+		h.acted = true
+		h.failed = E(Invalid, "the JSON value is not complete")
+		return h.failed
+	}
+	h.req, h.scan = nil, jsonScan{} // white space
+	return nil
+}
+
+func (h *callHandle) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	if h.flag&Read == 0 {
+		return 0, BadHandle
+	}
+	if err := h.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	defer h.turn.give()
+	if h.broken != nil {
+		return 0, h.broken
+	}
+	if err := h.end(ctx); err != nil {
+		h.failed = nil
+		return 0, err
+	}
+	switch {
+	case len(h.replies) > 0:
+		n := copy(p, h.replies)
+		h.replies = h.replies[n:]
+		return n, nil
+	case h.failed != nil:
+		err := h.failed
+		h.failed = nil
+		return 0, err
+	case !h.acted:
+		return 0, E(Busy, "write a request first, then read the reply on the same open file")
+	}
+	return 0, io.EOF
+}
+
+func (h *callHandle) Sync(ctx context.Context) error {
+	if err := h.turn.take(ctx); err != nil {
+		return err
+	}
+	defer h.turn.give()
+	return h.end(ctx)
+}
+
+// jsonScan finds the end of a JSON value without looking at a byte twice.
+// Whether the value is well formed is for who decodes it.
+type jsonScan struct {
+	began, text, inString, escaped bool
+	depth                          int
+}
+
+// feed returns how many bytes of p belong to this request, and whether it is
+// now a whole JSON value.
+func (s *jsonScan) feed(p []byte) (n int, whole bool) {
+	if s.text {
+		return len(p), false
+	}
+	for i, b := range p {
+		switch {
+		case !s.began:
+			switch b {
+			case ' ', '\t', '\r', '\n':
+			case '{', '[':
+				s.began = true
+				s.depth = 1
+			default:
+				s.began, s.text = true, true
+				return len(p), false
+			}
+		case s.escaped:
+			s.escaped = false
+		case s.inString:
+			switch b {
+			case '\\':
+				s.escaped = true
+			case '"':
+				s.inString = false
+			}
+		case b == '"':
+			s.inString = true
+		case b == '{', b == '[':
+			s.depth++
+		case b == '}', b == ']':
+			if s.depth--; s.depth == 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return len(p), false
+}
+
+// A Ctl is a Message file that takes commands: each line of a write is one,
+// and acts in the write that brings it; the end of a write ends its last line.
+// Reads on a handle that has written give the replies of its commands; on one
+// that has not, Text.
+type Ctl struct {
+	// Do performs one command, given as its words, and returns a reply, which
+	// may be empty.
+	Do func(ctx context.Context, words []string) (reply []byte, err error)
+	// Text is what a reader sees: the commands that there are, one per line.
+	Text   func(ctx context.Context) ([]byte, error)
+	Effect Effect
+}
+
+var _ Truncater = (*Ctl)(nil)
+
+func (c *Ctl) Stat(context.Context) (Info, error) {
+	return Info{Kind: Message, Effect: c.Effect, Perm: 0o666}, nil
+}
+
+func (c *Ctl) Open(ctx context.Context, flag Flag) (Handle, error) {
+	h := &ctlHandle{ctl: c, flag: flag, opened: context.WithoutCancel(ctx)}
+	if flag&Read != 0 {
+		var err error
+		if h.text, err = c.Text(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+func (c *Ctl) Truncate(context.Context, int64) error { return nil }
+
+type ctlHandle struct {
+	ctl    *Ctl
+	flag   Flag
+	opened context.Context
+	text   []byte
+
+	turn    turn // held while a command is performed; guards what follows
+	wrote   bool
+	replies []byte
+}
+
+func (h *ctlHandle) Close() error { return nil }
+
+func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
+	if h.flag&Write == 0 {
+		return 0, BadHandle
+	}
+	if err := h.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	defer h.turn.give()
+	h.wrote = true
+	for line := range strings.Lines(string(p)) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		reply, err := h.ctl.Do(Join(ctx, h.opened), words)
+		h.replies = append(h.replies, reply...)
+		if err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+func (h *ctlHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if h.flag&Read == 0 {
+		return 0, BadHandle
+	}
+	if err := h.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	defer h.turn.give()
+	if !h.wrote {
+		return readBytes(h.text, p, off)
+	}
+	n := copy(p, h.replies)
+	h.replies = h.replies[n:]
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// A turn is a mutex whose wait ends with a context: what it guards is held
+// across a request that may take long.
+type turn struct {
+	once sync.Once
+	free chan struct{}
+}
+
+func (t *turn) take(ctx context.Context) error {
+	t.once.Do(func() { t.free = make(chan struct{}, 1) })
+	select {
+	case t.free <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case t.free <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t *turn) give() { <-t.free }

@@ -1,0 +1,42 @@
+package fsys
+
+import "context"
+
+// A Caller is who is attached, as the transport or a token proved it. It is
+// a fact for records ("from"), not a right: rights are in the tree that the
+// caller was given.
+type Caller string
+
+// Operator is the caller on the operator's own socket.
+const Operator Caller = "operator"
+
+type callerKey struct{}
+
+// WithCaller returns a context whose operations are c's.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf returns who asks; empty if nobody is named.
+func CallerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// joined has the values that held when a handle was opened and is cancelled
+// with the operation at hand.
+type joined struct {
+	context.Context
+	opened context.Context
+}
+
+func (j joined) Value(key any) any {
+	if v := j.opened.Value(key); v != nil {
+		return v
+	}
+	return j.Context.Value(key)
+}
+
+// Join returns op with the values of opened, for a handle that acts later in
+// the name of who opened it.
+func Join(op, opened context.Context) context.Context { return joined{op, opened} }

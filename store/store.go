@@ -1,0 +1,45 @@
+// Package store keeps what must survive: keys and values, in order, with
+// transactions that many writers share one fsync for. Drivers are in store/mem
+// and store/bolt.
+package store
+
+import "context"
+
+// A Store holds values by key. Keys are non-empty byte strings, ordered as
+// such; by convention they are paths ("agents/alice/inbox/7"). Values that are
+// returned are the caller's own.
+//
+// Errors carry a Code: fsys.NotExist from Get, fsys.NoSpace when the disk is
+// full, fsys.Unavailable when it fails otherwise or the store is closed.
+type Store interface {
+	// Get returns the value at key, or fsys.NotExist.
+	Get(ctx context.Context, key string) ([]byte, error)
+	// Put stores value at key.
+	Put(ctx context.Context, key string, value []byte) error
+	// Delete removes key; it is no error if there is none.
+	Delete(ctx context.Context, key string) error
+	// List returns up to n pairs whose keys begin with prefix and are greater
+	// than after, in ascending order. n <= 0 means a default page. A page
+	// shorter than n (or, for n <= 0, an empty one) is the last.
+	List(ctx context.Context, prefix, after string, n int) ([]Pair, error)
+}
+
+// A Pair is a key and its value.
+type Pair struct {
+	Key   string
+	Value []byte
+}
+
+// An Updater is a Store with transactions.
+//
+// Outside a transaction each Put and Delete is one of its own. When a write
+// or Update returns nil, it is on disk.
+type Updater interface {
+	Store
+	// Update runs f in a transaction: all that f writes to tx is stored, or,
+	// if f returns an error, nothing, and Update returns that error. Updates
+	// run one at a time, so what f reads from tx holds until it is committed;
+	// those that wait are committed together. f must use only tx, must not
+	// block, and does its work again in no case.
+	Update(ctx context.Context, f func(tx Store) error) error
+}
