@@ -1,0 +1,217 @@
+package namespace
+
+import (
+	"context"
+	"io/fs"
+
+	"agent9/fsys"
+)
+
+// guard and guardHandle have every optional method there is and pass each on
+// through the fsys helper, so a guarded node can do exactly what it could
+// before. A new capability in fsys means one new method here. There is no way
+// to the node behind a guard.
+type guard struct {
+	node   fsys.Node
+	mount  *mount
+	parent *guard // nil at the mount point
+	name   string
+}
+
+var (
+	_ fsys.Creator    = (*guard)(nil)
+	_ fsys.Maker      = (*guard)(nil)
+	_ fsys.Renamer    = (*guard)(nil)
+	_ fsys.Remover    = (*guard)(nil)
+	_ fsys.Truncater  = (*guard)(nil)
+	_ fsys.AttrSetter = (*guard)(nil)
+	_ fsys.Reader     = (*guardHandle)(nil)
+	_ fsys.Writer     = (*guardHandle)(nil)
+	_ fsys.Syncer     = (*guardHandle)(nil)
+)
+
+// path returns where g was walked to in its namespace, without the first slash.
+func (g *guard) path() string {
+	if g.parent == nil {
+		return g.mount.path
+	}
+	return join(g.parent.path(), g.name)
+}
+
+// told reports err to the namespace if it is a refusal, and returns it.
+func (g *guard) told(ctx context.Context, op, name string, err error) error {
+	if err == nil || g.mount.ns.Refused == nil {
+		return err
+	}
+	if fsys.IsEOF(err) {
+		return err
+	}
+	switch fsys.CodeOf(err) {
+	case fsys.NotExist, fsys.Canceled, fsys.BadHandle, fsys.NotDir:
+		return err
+	}
+	g.mount.ns.Refused(ctx, "/"+join(g.path(), name), op, err)
+	return err
+}
+
+func (g *guard) change(ctx context.Context) (context.Context, error) {
+	return g.mount.ask(ctx, Change, fsys.Changes)
+}
+
+func (g *guard) Stat(ctx context.Context) (fsys.Info, error) {
+	ctx, err := g.mount.ask(ctx, Look, fsys.Changes)
+	if err != nil {
+		return fsys.Info{}, err
+	}
+	return g.node.Stat(ctx)
+}
+
+func (g *guard) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	ctx, err := g.mount.ask(ctx, Look, fsys.Changes)
+	if err != nil {
+		return nil, err
+	}
+	n, err := fsys.Walk(ctx, g.node, name)
+	if err != nil {
+		return nil, err
+	}
+	return &guard{n, g.mount, g, name}, nil
+}
+
+func (g *guard) List(ctx context.Context) ([]fsys.Entry, error) {
+	asked, err := g.mount.ask(ctx, Read, fsys.Changes)
+	if err != nil {
+		return nil, g.told(ctx, "list", "", err)
+	}
+	list, err := fsys.List(asked, g.node)
+	if err != nil {
+		return nil, err
+	}
+	guards := make([]guard, len(list))
+	out := make([]fsys.Entry, len(list))
+	for i, e := range list {
+		guards[i] = guard{e.Node, g.mount, g, e.Name}
+		out[i] = fsys.Entry{Name: e.Name, Node: &guards[i]}
+	}
+	return out, nil
+}
+
+func (g *guard) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
+	asked, err := g.askOpen(ctx, flag)
+	if err != nil {
+		return nil, g.told(ctx, "open", "", err)
+	}
+	h, err := g.node.Open(asked, flag)
+	if err != nil {
+		return nil, g.told(ctx, "open", "", err)
+	}
+	return &guardHandle{h, g}, nil
+}
+
+func (g *guard) askOpen(ctx context.Context, flag fsys.Flag) (context.Context, error) {
+	var err error
+	if flag&fsys.Read != 0 {
+		if ctx, err = g.mount.ask(ctx, Read, fsys.Changes); err != nil {
+			return nil, err
+		}
+	}
+	if flag&(fsys.Write|fsys.Trunc|fsys.Append) != 0 {
+		return g.askWrite(ctx)
+	}
+	return ctx, nil
+}
+
+func (g *guard) askWrite(ctx context.Context) (context.Context, error) {
+	info, err := g.node.Stat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.mount.ask(ctx, Write, info.Effect)
+}
+
+func (g *guard) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
+	asked, err := g.change(ctx)
+	if err != nil {
+		return nil, nil, g.told(ctx, "create", name, err)
+	}
+	n, h, err := fsys.Create(asked, g.node, name, perm, flag)
+	if err != nil {
+		if fsys.CodeOf(err) != fsys.Exist { // which only means: open it instead
+			g.told(ctx, "create", name, err)
+		}
+		return nil, nil, err
+	}
+	made := &guard{n, g.mount, g, name}
+	return made, &guardHandle{h, made}, nil
+}
+
+func (g *guard) Mkdir(ctx context.Context, name string, perm fs.FileMode) (fsys.Node, error) {
+	asked, err := g.change(ctx)
+	if err != nil {
+		return nil, g.told(ctx, "mkdir", name, err)
+	}
+	n, err := fsys.Mkdir(asked, g.node, name, perm)
+	if err != nil {
+		return nil, g.told(ctx, "mkdir", name, err)
+	}
+	return &guard{n, g.mount, g, name}, nil
+}
+
+func (g *guard) Rename(ctx context.Context, name, newName string) error {
+	asked, err := g.change(ctx)
+	if err == nil {
+		err = fsys.Rename(asked, g.node, name, newName)
+	}
+	return g.told(ctx, "rename", name, err)
+}
+
+func (g *guard) Remove(ctx context.Context) error {
+	asked, err := g.change(ctx)
+	if err == nil {
+		err = fsys.Remove(asked, g.node)
+	}
+	return g.told(ctx, "remove", "", err)
+}
+
+func (g *guard) Truncate(ctx context.Context, size int64) error {
+	asked, err := g.askWrite(ctx)
+	if err == nil {
+		err = fsys.Truncate(asked, g.node, size)
+	}
+	return g.told(ctx, "truncate", "", err)
+}
+
+func (g *guard) SetAttr(ctx context.Context, set fsys.Attr) error {
+	asked, err := g.change(ctx)
+	if err == nil {
+		err = fsys.SetAttr(asked, g.node, set)
+	}
+	return g.told(ctx, "setattr", "", err)
+}
+
+type guardHandle struct {
+	h fsys.Handle
+	g *guard
+}
+
+func (h *guardHandle) Close() error { return h.h.Close() }
+
+func (h *guardHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := fsys.ReadAt(ctx, h.h, p, off)
+	if err != nil {
+		h.g.told(ctx, "read", "", err)
+	}
+	return n, err
+}
+
+func (h *guardHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := fsys.WriteAt(ctx, h.h, p, off)
+	if err != nil {
+		h.g.told(ctx, "write", "", err)
+	}
+	return n, err
+}
+
+func (h *guardHandle) Sync(ctx context.Context) error {
+	return h.g.told(ctx, "sync", "", fsys.Sync(ctx, h.h))
+}

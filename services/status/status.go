@@ -1,0 +1,226 @@
+// Package status serves the files at the top of an agent's tree:
+//
+//	README   the manual of the tree
+//	status   Text: name, state, pubkey, created, ticks, queues, budget in short
+//	ctl      Message: stop, start
+//	config   Stored, JSON, validated on write: see [Config]
+//	mounts   Text: the mount table, a line each: path, service, access
+//	events   Stream: everything that happens to this agent, as JSON lines
+//
+// A stopped agent takes messages but does no work that costs.
+package status
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	"agent9/store"
+)
+
+//go:embed tree.md
+var manual string
+
+// State is what an agent is doing.
+type State string
+
+const (
+	Active  State = "active"
+	Stopped State = "stopped"
+)
+
+// Report is the content of the status file.
+type Report struct {
+	Name    string `json:"name"`
+	State   State  `json:"state"`
+	Pubkey  string `json:"pubkey"`
+	Created string `json:"created"`
+	Queues  Queues `json:"queues"`
+	Budget  Budget `json:"budget"`
+}
+
+// Queues is how much waits where.
+type Queues struct {
+	Inbox      int `json:"inbox"`
+	DeadLetter int `json:"deadletter"`
+	Jobs       int `json:"jobs"`
+}
+
+// Budget is the agent's money in short; what is not limited is left out.
+type Budget struct {
+	Held      budget.Micros  `json:"held_microusd"`
+	SpentDay  budget.Micros  `json:"spent_day_microusd"`
+	Spent     budget.Micros  `json:"spent_total_microusd"`
+	LeftDay   *budget.Micros `json:"left_day_microusd,omitempty"`
+	LeftTotal *budget.Micros `json:"left_total_microusd,omitempty"`
+}
+
+// Options connects the service to the agent that it is about.
+type Options struct {
+	Name   string
+	Pubkey string
+	// Fill completes a report with what other services know.
+	Fill func(ctx context.Context, r *Report) error
+	// Mounts returns the mount table, a line per mount.
+	Mounts func() string
+	// CheckConfig, if set, is asked before a new configuration is stored.
+	CheckConfig func(Config) error
+	Events      fsys.Node
+	// Changed is told of a new state once it is on disk.
+	Changed func(State)
+	Note    func(tx store.Store, event string, detail any) error
+}
+
+// Service is an agent's own record: when it was made, how it is configured,
+// and whether it is stopped.
+type Service struct {
+	opts Options
+	st   store.Updater
+
+	mu     sync.Mutex
+	record record
+	config Config
+	doc    []byte
+}
+
+type record struct {
+	Created string `json:"created"`
+	State   State  `json:"state"`
+}
+
+const (
+	recordKey = "record"
+	configKey = "config"
+)
+
+// Create writes the record of a new agent in the transaction tx.
+func Create(ctx context.Context, tx store.Store, now time.Time) error {
+	b := fsys.Line(record{Created: now.UTC().Format(timeFormat), State: Active})
+	if err := tx.Put(ctx, recordKey, b); err != nil {
+		return err
+	}
+	return tx.Put(ctx, configKey, []byte("{}\n"))
+}
+
+// timeFormat is RFC 3339 in UTC with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// Open returns the service of an agent that was created in st.
+func Open(ctx context.Context, st store.Updater, opts Options) (*Service, error) {
+	s := &Service{opts: opts, st: st}
+	b, err := st.Get(ctx, recordKey)
+	if err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "the agent's record", err)
+	}
+	if err := json.Unmarshal(b, &s.record); err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "the agent's record", err)
+	}
+	if s.doc, err = st.Get(ctx, configKey); err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "the agent's config", err)
+	}
+	if s.config, err = ParseConfig(s.doc); err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "the agent's config", err)
+	}
+	return s, nil
+}
+
+// State returns what the agent is doing.
+func (s *Service) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record.State
+}
+
+// Config returns the configuration in force.
+func (s *Service) Config() Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.config
+}
+
+// Root returns the directory of the files.
+func (s *Service) Root() fsys.Node {
+	return fsys.NewTable(
+		fsys.Entry{Name: "README", Node: fsys.Const(manual)},
+		fsys.Entry{Name: "status", Node: fsys.JSON(s.report)},
+		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: s.ctl, Text: s.verbs}},
+		fsys.Entry{Name: "mounts", Node: fsys.Text(func(context.Context) ([]byte, error) { return []byte(s.opts.Mounts()), nil })},
+		fsys.Entry{Name: "events", Node: s.opts.Events},
+	)
+}
+
+func (s *Service) report(ctx context.Context) (Report, error) {
+	s.mu.Lock()
+	r := Report{Name: s.opts.Name, State: s.record.State, Pubkey: s.opts.Pubkey, Created: s.record.Created}
+	s.mu.Unlock()
+	return r, s.opts.Fill(ctx, &r)
+}
+
+// commands are the verbs of ctl.
+var commands = []struct {
+	verb, help string
+	state      State
+}{
+	{"stop", "end running work and take on none; messages are still taken", Stopped},
+	{"start", "work again", Active},
+}
+
+func (s *Service) verbs(context.Context) ([]byte, error) {
+	var b strings.Builder
+	for _, c := range commands {
+		b.WriteString(c.verb + "\t" + c.help + "\n")
+	}
+	return []byte(b.String()), nil
+}
+
+func (s *Service) ctl(ctx context.Context, words []string) ([]byte, error) {
+	for _, c := range commands {
+		if c.verb == words[0] && len(words) == 1 {
+			return nil, s.setState(ctx, c.state)
+		}
+	}
+	var verbs []string
+	for _, c := range commands {
+		verbs = append(verbs, c.verb)
+	}
+	return nil, fsys.E(fsys.Invalid, "unknown command "+strings.Join(words, " ")+"; there are: "+strings.Join(verbs, ", "))
+}
+
+func (s *Service) setState(ctx context.Context, to State) error {
+	if s.State() == to {
+		return nil
+	}
+	err := s.st.Update(ctx, func(tx store.Store) error {
+		s.mu.Lock()
+		next := s.record
+		s.mu.Unlock()
+		next.State = to
+		if err := tx.Put(ctx, recordKey, fsys.Line(next)); err != nil {
+			return err
+		}
+		store.After(tx, func() {
+			s.mu.Lock()
+			s.record = next
+			s.mu.Unlock()
+		})
+		return s.note(tx, "agent."+string(to), struct {
+			By fsys.Caller `json:"by"`
+		}{fsys.CallerOf(ctx)})
+	})
+	if err == nil && s.opts.Changed != nil {
+		s.opts.Changed(to)
+	}
+	return err
+}
+
+func (s *Service) note(tx store.Store, event string, detail any) error {
+	if s.opts.Note == nil {
+		return nil
+	}
+	return s.opts.Note(tx, event, detail)
+}
