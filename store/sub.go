@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+
+	"agent9/fsys"
+)
+
+// Sub returns a view of s: its keys are prefix+key in s, and its transactions
+// hand out a tx with the same prefix. A view sees nothing else of s.
+func Sub(s Updater, prefix string) Updater {
+	if v, ok := s.(*sub); ok {
+		return &sub{prefixed{v.root, v.prefix + prefix}, v.root}
+	}
+	return &sub{prefixed{s, prefix}, s}
+}
+
+// In returns s as it is seen inside the transaction that tx belongs to, so
+// that two services, each with a view of its own, change together. tx is what
+// Update handed out, or a result of In; s is a view of the same database.
+// Otherwise every operation on the result fails with fsys.Internal.
+func In(tx, s Store) Store {
+	t, root := transaction(tx)
+	if t == nil {
+		return misused("a change needs a transaction, and this is not in one")
+	}
+	switch v := s.(type) {
+	case *sub:
+		if v.root == root {
+			return &txView{prefixed{t, v.prefix}, root}
+		}
+	case *txView:
+		if v.s == t {
+			return v
+		}
+	default:
+		if s == Store(root) || s == t {
+			return t
+		}
+	}
+	return misused("a transaction of one database was used for another")
+}
+
+// After makes f run once when the transaction that tx belongs to has been
+// committed, and not at all if it is undone. What follows one transaction runs
+// in the order in which it was asked for, before what follows the next one and
+// before Update returns; so f must neither block nor write to the store. If tx
+// is not in a transaction, f runs at once.
+func After(tx Store, f func()) {
+	if _, ok := tx.(misused); ok {
+		return
+	}
+	if t := txOf(tx); t != nil {
+		t.ends = append(t.ends, func(committed bool) {
+			if committed {
+				f()
+			}
+		})
+		return
+	}
+	f()
+}
+
+// transaction returns the Store that tx is a view of and the database, or nil
+// if tx is not in a transaction.
+func transaction(tx Store) (Store, Updater) {
+	switch v := tx.(type) {
+	case *Tx:
+		return v, v.db
+	case *txView:
+		return v.s, v.root
+	}
+	return nil, nil
+}
+
+func txOf(tx Store) *Tx {
+	s, _ := transaction(tx)
+	t, _ := s.(*Tx)
+	return t
+}
+
+// prefixed is what a view does, in a transaction or not.
+type prefixed struct {
+	s      Store
+	prefix string
+}
+
+func (p prefixed) Get(ctx context.Context, key string) ([]byte, error) {
+	if key == "" {
+		return nil, fsys.NotExist
+	}
+	return p.s.Get(ctx, p.prefix+key)
+}
+
+func (p prefixed) Put(ctx context.Context, key string, value []byte) error {
+	if err := Check(key, value); err != nil {
+		return err
+	}
+	return p.s.Put(ctx, p.prefix+key, value)
+}
+
+func (p prefixed) Delete(ctx context.Context, key string) error {
+	if key == "" {
+		return nil
+	}
+	return p.s.Delete(ctx, p.prefix+key)
+}
+
+func (p prefixed) List(ctx context.Context, prefix, after string, n int) ([]Pair, error) {
+	page, err := p.s.List(ctx, p.prefix+prefix, p.prefix+after, n)
+	for i := range page {
+		page[i].Key = page[i].Key[len(p.prefix):]
+	}
+	return page, err
+}
+
+// A sub is a view outside of a transaction.
+type sub struct {
+	prefixed
+	root Updater
+}
+
+func (v *sub) Update(ctx context.Context, f func(tx Store) error) error {
+	return v.root.Update(ctx, func(tx Store) error {
+		return f(&txView{prefixed{tx, v.prefix}, v.root})
+	})
+}
+
+// A txView is a view inside a transaction.
+type txView struct {
+	prefixed
+	root Updater
+}
+
+// misused is the Store of a mistake in the program.
+type misused string
+
+func (m misused) err() error { return fsys.E(fsys.Internal, string(m)) }
+
+func (m misused) Get(context.Context, string) ([]byte, error) { return nil, m.err() }
+func (m misused) Put(context.Context, string, []byte) error   { return m.err() }
+func (m misused) Delete(context.Context, string) error        { return m.err() }
+func (m misused) List(context.Context, string, string, int) ([]Pair, error) {
+	return nil, m.err()
+}
+
+var (
+	_ Updater = (*sub)(nil)
+	_ Store   = (*txView)(nil)
+)
