@@ -1,0 +1,117 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// Inode numbers are never used again.
+const rootIno uint64 = 1
+
+const (
+	usageKey = "u"
+	orphans  = "o/"
+)
+
+func inodeKey(ino uint64) string              { return "i/" + hex(ino) }
+func entriesOf(ino uint64) string             { return "d/" + hex(ino) + "/" }
+func entryKey(ino uint64, name string) string { return entriesOf(ino) + name }
+func blockKey(ino uint64, n int64) string     { return "b/" + hex(ino) + "/" + hex(uint64(n)) }
+func orphanKey(ino uint64) string             { return orphans + hex(ino) }
+
+func hex(n uint64) string { return fmt.Sprintf("%016x", n) }
+
+func parseIno(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 16, 64)
+	return n, err == nil
+}
+
+// An inode is a file or directory without its contents. It has one name.
+type inode struct {
+	Dir     bool        `json:"dir,omitempty"`
+	Perm    fs.FileMode `json:"perm"`
+	Size    int64       `json:"size,omitempty"`
+	ModTime int64       `json:"mtime"` // nanoseconds since 1970
+	Version uint32      `json:"version"`
+	// Parent is the directory it is in; zero for the root and for a file
+	// that was removed while it was open.
+	Parent uint64 `json:"parent,omitempty"`
+	Name   string `json:"name,omitempty"`
+}
+
+// loadInode returns fsys.NotExist if there is none. The root always is.
+func loadInode(ctx context.Context, s store.Store, ino uint64) (inode, error) {
+	rec, err := store.GetJSON[inode](ctx, s, inodeKey(ino))
+	if ino == rootIno && errors.Is(err, fsys.NotExist) {
+		return inode{Dir: true, Perm: 0o755, Version: 1}, nil
+	}
+	return rec, err
+}
+
+// changed counts a change and its time.
+func (rec *inode) changed() {
+	rec.ModTime = time.Now().UnixNano()
+	if rec.Version++; rec.Version == 0 { // zero is for files that are not stored
+		rec.Version = 1
+	}
+}
+
+func (rec *inode) info(ino uint64) fsys.Info {
+	info := fsys.Info{Perm: rec.Perm, Size: rec.Size, Version: rec.Version, Gen: ino}
+	if rec.ModTime != 0 {
+		info.ModTime = time.Unix(0, rec.ModTime)
+	}
+	if rec.Dir {
+		info.Kind = fsys.Directory
+	}
+	return info
+}
+
+func (rec *inode) mayWrite() error {
+	if rec.Perm&0o222 == 0 {
+		return fsys.E(fsys.Permission, "its permissions say read-only")
+	}
+	return nil
+}
+
+func (rec *inode) mayRead() error {
+	if rec.Perm&0o444 == 0 {
+		return fsys.E(fsys.Permission, "its permissions say that it cannot be read")
+	}
+	return nil
+}
+
+// An entry is what a name in a directory means.
+type entry struct {
+	Ino uint64 `json:"ino"`
+	Dir bool   `json:"dir,omitempty"`
+}
+
+func (e entry) node(t *Tree) fsys.Node {
+	if e.Dir {
+		return &dir{t, e.Ino}
+	}
+	return &file{t, e.Ino}
+}
+
+// usage is what a tree has used up.
+type usage struct {
+	Last    uint64 `json:"last"` // the latest inode number
+	Bytes   int64  `json:"bytes"`
+	Entries int64  `json:"entries"`
+}
+
+func loadUsage(ctx context.Context, s store.Store) (usage, error) {
+	u, err := store.GetJSON[usage](ctx, s, usageKey)
+	if errors.Is(err, fsys.NotExist) {
+		return usage{Last: rootIno}, nil
+	}
+	return u, err
+}
