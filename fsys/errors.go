@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // A Code is the class of an error: all that crosses every wire. A Code is
@@ -170,24 +169,23 @@ func CodeOf(err error) Code {
 
 func codeOf(err error) (Code, bool) {
 	var c Code
-	var errno syscall.Errno
-	switch {
-	case errors.As(err, &c):
+	if errors.As(err, &c) {
 		return c, true
+	}
+	if c, ok := codeOfOS(err); ok {
+		return c, true
+	}
+	switch {
 	case errors.Is(err, context.Canceled):
 		return Canceled, true
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return Timeout, true
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return NoSpace, true
 	case errors.Is(err, fs.ErrNotExist):
 		return NotExist, true
 	case errors.Is(err, fs.ErrExist):
 		return Exist, true
 	case errors.Is(err, fs.ErrPermission):
 		return Permission, true
-	case errors.As(err, &errno):
-		return CodeOfErrno(uint32(errno)), true
 	}
 	return Internal, false
 }
