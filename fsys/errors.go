@@ -80,6 +80,15 @@ func (c Code) String() string { return codes[c].name }
 // Text returns the 9P2000 error text, without a reason.
 func (c Code) Text() string { return codes[c].text }
 
+// Exact returns the 9P2000 error text with which Linux's v9fs knows the error
+// number; it differs from Text where a person is told in other words.
+func (c Code) Exact() string {
+	if c == Exhausted {
+		return "Disk quota exceeded"
+	}
+	return c.Text()
+}
+
 // Errno returns the Linux error number, whatever system this runs on.
 func (c Code) Errno() uint32 { return codes[c].errno }
 
