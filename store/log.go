@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"agent9/fsys"
+)
+
+const (
+	// blockSize is how many bytes of a Log lie under one key. An append
+	// rewrites the last block, so it bounds what a small one costs.
+	blockSize = 8 << 10
+	// maxWaiting is how many buffered bytes a Log holds in memory.
+	maxWaiting = 64 << 10
+)
+
+// A Log is append-only data in a database: durable, and seen by any number of
+// readers at any offset through its Tape. In memory it has its last block and
+// what waits to be flushed.
+//
+// Bytes come by Append, which is part of a transaction, or by Buffer, which
+// is for output that comes fast. What one goroutine adds stays in its order.
+//
+// At any time there may be one Log on a view; its keys are "size" and "b/…".
+type Log struct {
+	ctx  context.Context // for reads; never ends
+	s    Updater
+	tape *fsys.Tape
+
+	mu       sync.Mutex
+	size     int64  // committed
+	tail     block  // the last one committed, if it is known
+	waiting  []byte // buffered, and visible behind size
+	claimed  int    // bytes that transactions not yet ended put behind waiting
+	later    []byte // buffered behind what is claimed; not yet visible
+	dropping int    // transactions that delete the log, or have
+}
+
+type block struct {
+	no   int64
+	data []byte // never changed in place
+}
+
+var _ fsys.Bytes = (*Log)(nil)
+
+// OpenLog returns the log that s holds, which may be empty. It writes nothing.
+func OpenLog(ctx context.Context, s Updater) (*Log, error) {
+	size, err := logSize(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{ctx: context.WithoutCancel(ctx), s: s, size: size}
+	l.tape = fsys.NewTape(l)
+	return l, nil
+}
+
+func logSize(ctx context.Context, s Store) (int64, error) {
+	b, err := s.Get(ctx, "size")
+	if fsys.CodeOf(err) == fsys.NotExist && err != nil {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	size, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil || size < 0 {
+		return 0, fsys.E(fsys.Internal, "the size of a log in the database cannot be read")
+	}
+	return size, nil
+}
+
+func blockKey(no int64) string { return fmt.Sprintf("b/%016x", no) }
+
+// Tape returns the stream of the log. Who writes the log may End it.
+func (l *Log) Tape() *fsys.Tape { return l.tape }
+
+// Append adds what is buffered, and then p, in the transaction that tx belongs
+// to, which may be that of any view of the same database. Readers see p when
+// the transaction is committed. A log that was dropped is fsys.NotExist.
+func (l *Log) Append(tx Store, p []byte) error {
+	t := txOf(tx)
+	in := In(tx, l.s)
+	at, err := logSize(l.ctx, in)
+	if err != nil {
+		return err
+	}
+	a, err := l.plan(at, p)
+	if err != nil {
+		return err
+	}
+	t.ends = append(t.ends, func(committed bool) { l.ended(a, committed) })
+	if len(a.data) == 0 {
+		return nil
+	}
+	if a.tail, err = writeBlocks(l.ctx, in, at, a.data); err == nil {
+		a.size = at + int64(len(a.data))
+		err = in.Put(l.ctx, "size", strconv.AppendInt(nil, a.size, 10))
+	}
+	a.failed = err != nil
+	return err
+}
+
+// appending is what one Append does when its transaction ends.
+type appending struct {
+	data           []byte
+	waiting, later int // how much of data comes from there
+	claimed        int
+	size           int64
+	tail           block
+	failed         bool
+}
+
+// plan decides what goes to offset at. The transactions that ran before this
+// one and are not yet committed have written what lies between l.size and at:
+// some or all of waiting, then, if there are claims, those and some of later.
+func (l *Log) plan(at int64, p []byte) (*appending, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	planned := int(at - l.size)
+	if l.dropping > 0 || planned < 0 {
+		return nil, fsys.E(fsys.NotExist, "this log has been removed")
+	}
+	waiting := l.waiting[min(planned, len(l.waiting)):]
+	var later []byte
+	if l.claimed > 0 {
+		later = l.later[planned-len(l.waiting)-l.claimed:]
+	}
+	data := make([]byte, 0, len(waiting)+len(later)+len(p))
+	data = append(append(append(data, waiting...), later...), p...)
+	l.claimed += len(p)
+	return &appending{data: data, waiting: len(waiting), later: len(later), claimed: len(p), size: at}, nil
+}
+
+// ended runs when the transaction of a has ended, in the order of commits.
+func (l *Log) ended(a *appending, committed bool) {
+	l.mu.Lock()
+	if committed && !a.failed && len(a.data) > 0 {
+		l.waiting, l.later = l.waiting[a.waiting:], l.later[a.later:]
+		l.size, l.tail = a.size, a.tail
+	}
+	if l.claimed -= a.claimed; l.claimed == 0 {
+		l.waiting, l.later = append(l.waiting, l.later...), nil
+		if len(l.waiting) == 0 {
+			l.waiting = nil // and its memory
+		}
+	}
+	l.mu.Unlock()
+	l.tape.Grown()
+}
+
+// writeBlocks stores data at offset at, which is the end, and returns the new
+// last block.
+func writeBlocks(ctx context.Context, s Store, at int64, data []byte) (last block, err error) {
+	for len(data) > 0 {
+		b := block{no: at / blockSize}
+		used := int(at % blockSize)
+		if used > 0 {
+			if b.data, err = getBlock(ctx, s, b.no, used); err != nil {
+				return block{}, err
+			}
+		}
+		n := min(blockSize-used, len(data))
+		b.data = append(b.data[:used], data[:n]...)
+		if err := s.Put(ctx, blockKey(b.no), b.data); err != nil {
+			return block{}, err
+		}
+		at, data, last = at+int64(n), data[n:], b
+	}
+	return last, nil
+}
+
+// getBlock returns block no, of which at least the first n bytes are there.
+func getBlock(ctx context.Context, s Store, no int64, n int) ([]byte, error) {
+	data, err := s.Get(ctx, blockKey(no))
+	if err == nil && len(data) < n {
+		err = fsys.E(fsys.Internal, "a block of a log in the database is shorter than it was")
+	}
+	return data, err
+}
+
+// Drop deletes the log in the transaction that tx belongs to. When that is
+// committed the stream has ended, and nothing can be added any more.
+func (l *Log) Drop(tx Store) error {
+	t := txOf(tx)
+	if t == nil {
+		return misused("a log is removed in a transaction, and this is not in one").err()
+	}
+	in := In(tx, l.s)
+	for p, err := range All(l.ctx, in, "") {
+		if err != nil {
+			return err
+		}
+		if err := in.Delete(l.ctx, p.Key); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.dropping++
+	l.mu.Unlock()
+	t.ends = append(t.ends, func(committed bool) { l.dropped(committed) })
+	return nil
+}
+
+func (l *Log) dropped(committed bool) {
+	l.mu.Lock()
+	if committed {
+		l.size, l.waiting, l.later, l.tail = 0, nil, nil, block{}
+	} else {
+		l.dropping--
+	}
+	l.mu.Unlock()
+	if committed {
+		l.tape.End()
+	}
+}
