@@ -1,0 +1,156 @@
+package ninep
+
+import (
+	"encoding/binary"
+	"io"
+	"math/bits"
+	"sync"
+
+	"agent9/fsys"
+)
+
+// A frame is memory for one message, from a pool.
+type frame struct {
+	b []byte
+}
+
+// Frames are kept by powers of two from 512 bytes to the largest msize.
+const (
+	minFrameBits = 9
+	maxFrameBits = 23
+)
+
+var framePools [maxFrameBits - minFrameBits + 1]sync.Pool
+
+func frameClass(n int) int {
+	if n <= 1<<minFrameBits {
+		return 0
+	}
+	return bits.Len(uint(n-1)) - minFrameBits
+}
+
+// newFrame returns a frame of length n. What is in it is left over from
+// another use.
+func newFrame(n int) *frame {
+	class := frameClass(n)
+	f, ok := framePools[class].Get().(*frame)
+	if !ok {
+		f = &frame{make([]byte, 1<<(class+minFrameBits))}
+	}
+	f.b = f.b[:n]
+	return f
+}
+
+// free gives the frame back. Nothing may hold on to its bytes.
+func (f *frame) free() {
+	f.b = f.b[:cap(f.b)]
+	if class := frameClass(len(f.b)); len(f.b) == 1<<(class+minFrameBits) {
+		framePools[class].Put(f)
+	}
+}
+
+// A frameReader cuts a byte stream into frames. It asks for memory only as
+// far as bytes arrived, whatever size a frame claims.
+type frameReader struct {
+	r     io.Reader
+	buf   []byte // its part [start:end] has been read and not yet returned
+	start int
+	end   int
+	large *frame // the frame last returned, if it did not fit buf
+}
+
+const readBuffer = 8 << 10
+
+func newFrameReader(r io.Reader) *frameReader {
+	return &frameReader{r: r, buf: make([]byte, readBuffer)}
+}
+
+// next returns the next frame, which holds until the call after. A frame
+// larger than limit is an error, and so is one that cannot be: nothing can
+// follow it. At the end of the stream it returns io.EOF.
+func (f *frameReader) next(limit uint32) ([]byte, error) {
+	f.drop()
+	if err := f.fill(4); err != nil {
+		return nil, err
+	}
+	size := binary.LittleEndian.Uint32(f.buf[f.start:])
+	switch {
+	case size < 7:
+		return nil, fsys.E(fsys.Invalid, "a message of less than 7 bytes")
+	case size > limit:
+		return nil, fsys.E(fsys.TooLarge, "a message is larger than was agreed")
+	case int(size) > len(f.buf):
+		return f.nextLarge(int(size))
+	}
+	if err := f.fill(int(size)); err != nil {
+		return nil, midFrame(err)
+	}
+	b := f.buf[f.start : f.start+int(size)]
+	f.start += int(size)
+	return b, nil
+}
+
+// fill reads until n bytes are in buf.
+func (f *frameReader) fill(n int) error {
+	if f.start+n > len(f.buf) || f.start == f.end {
+		f.end = copy(f.buf, f.buf[f.start:f.end])
+		f.start = 0
+	}
+	for f.end-f.start < n {
+		m, err := f.r.Read(f.buf[f.end:])
+		f.end += m
+		if err != nil && f.end-f.start < n {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *frameReader) nextLarge(size int) ([]byte, error) {
+	have := f.end - f.start
+	large := newFrame(min(size, 2*len(f.buf)))
+	copy(large.b, f.buf[f.start:f.end])
+	f.start, f.end = 0, 0
+	for {
+		if _, err := io.ReadFull(f.r, large.b[have:]); err != nil {
+			large.free()
+			return nil, midFrame(err)
+		}
+		if have = len(large.b); have == size {
+			break
+		}
+		more := newFrame(min(size, 2*have))
+		copy(more.b, large.b)
+		large.free()
+		large = more
+	}
+	f.large = large
+	return large.b, nil
+}
+
+// keep makes the frame that next returned last, or the part b of it, outlive
+// the next call. Who keeps it frees it.
+func (f *frameReader) keep(b []byte) (kept *frame, part []byte) {
+	if kept = f.large; kept != nil {
+		f.large = nil
+		return kept, b
+	}
+	kept = newFrame(len(b))
+	copy(kept.b, b)
+	return kept, kept.b
+}
+
+// drop frees the frame that next returned last.
+func (f *frameReader) drop() {
+	if f.large != nil {
+		f.large.free()
+		f.large = nil
+	}
+}
+
+func midFrame(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
