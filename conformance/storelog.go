@@ -152,7 +152,7 @@ func storeLogUndone(t *testing.T, s store.Updater) {
 						err = l.Flush(ctx)
 					}
 				case 2:
-					err = s.Update(ctx, appender(l, nil, line[:2], line[2:]))
+					err = s.Update(ctx, appender(l, nil, line))
 				case 3:
 					if e := s.Update(ctx, appender(l, fsys.Busy, line)); fsys.CodeOf(e) != fsys.Busy {
 						err = fmt.Errorf("got %v, want Busy", e)

@@ -22,7 +22,8 @@ const (
 // what waits to be flushed.
 //
 // Bytes come by Append, which is part of a transaction, or by Buffer, which
-// is for output that comes fast. What one goroutine adds stays in its order.
+// is for output that comes fast. Each p stays whole, and what one goroutine adds
+// stays in its order.
 //
 // At any time there may be one Log on a view; its keys are "size" and "b/…".
 type Log struct {
