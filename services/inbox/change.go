@@ -1,0 +1,239 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// The keys, in the view that the inbox is given:
+//
+//	counts          counts
+//	i/<id>          letter: where a message is
+//	m/<id>          the message, as its line
+//	q/<place>       the id of the one that waits there
+//	d/<place>       the id of the one in deadletter
+//	k/...           ids of messages that are gone; see memory
+const (
+	countsKey = "counts"
+	goneIDs   = memory("k/")
+)
+
+// A queue is one of the two that messages are in, by the prefix of its keys.
+type queue string
+
+const (
+	waiting queue = "q/"
+	dead    queue = "d/"
+)
+
+func (q queue) key(place uint64) string { return string(q) + digits(place, 13) }
+
+func letterKey(id string) string { return "i/" + id }
+func lineKey(id string) string   { return "m/" + id }
+
+// counts is what there is.
+type counts struct {
+	Place   uint64 `json:"place"` // the latest place in a queue
+	Clock   uint64 `json:"clock"` // of the latest id
+	Waiting int    `json:"waiting"`
+	Dead    int    `json:"dead"`
+}
+
+func loadCounts(ctx context.Context, s store.Store) (counts, error) {
+	n, err := store.GetJSON[counts](ctx, s, countsKey)
+	if errors.Is(err, fsys.NotExist) {
+		return counts{}, nil
+	}
+	return n, err
+}
+
+// A letter says where a message is.
+type letter struct {
+	Queue queue       `json:"queue"`
+	Place uint64      `json:"place"`
+	From  fsys.Caller `json:"from"`
+	Type  string      `json:"type,omitempty"`
+	// Named says that the sender chose the id, so it is remembered.
+	Named  bool   `json:"named,omitempty"`
+	Reason string `json:"reason,omitempty"` // why it is in deadletter
+	Since  string `json:"since,omitempty"`  // and since when
+}
+
+// A change is one transaction on an inbox.
+type change struct {
+	counts
+	ctx context.Context
+	in  *Inbox
+	tx  store.Store
+}
+
+func (in *Inbox) update(ctx context.Context, f func(c *change) error) error {
+	return in.st.Update(ctx, func(tx store.Store) error { return in.within(ctx, tx, f) })
+}
+
+func (in *Inbox) within(ctx context.Context, tx store.Store, f func(c *change) error) error {
+	n, err := loadCounts(ctx, tx)
+	if err != nil {
+		return err
+	}
+	c := &change{n, ctx, in, tx}
+	if err := f(c); err != nil || c.counts == n {
+		return err
+	}
+	return store.PutJSON(ctx, tx, countsKey, c.counts)
+}
+
+func (c *change) letter(id string) (letter, error) {
+	return store.GetJSON[letter](c.ctx, c.tx, letterKey(id))
+}
+
+// told is the detail of every event about a message.
+type told struct {
+	ID      string      `json:"id"`
+	From    fsys.Caller `json:"from,omitempty"`
+	Type    string      `json:"type,omitempty"`
+	Reason  string      `json:"reason,omitempty"`
+	By      fsys.Caller `json:"by,omitempty"`
+	Waiting int         `json:"waiting"`
+}
+
+func (c *change) note(event, id string, l letter) error {
+	return c.in.opt.Note(c.tx, event, told{id, l.From, l.Type, l.Reason, fsys.CallerOf(c.ctx), c.Waiting})
+}
+
+// receive puts m in a queue and returns its id.
+func (c *change) receive(m Message) (string, error) {
+	l := letter{Queue: waiting, From: m.From, Type: m.Type, Named: m.ID != ""}
+	if l.Named {
+		if known, err := c.known(m); known || err != nil {
+			return m.ID, err
+		}
+	} else {
+		m.ID = newID(&c.Clock)
+	}
+	conf := c.in.config()
+	if err := conf.refuses(c.counts); err != nil {
+		return "", err
+	}
+	if c.Waiting >= conf.Limit {
+		if conf.Overflow != DropOldest {
+			l.Queue, l.Since, l.Reason = dead, now(), fsys.ReasonOf(full)
+		} else if err := c.dropTo(conf.Limit - 1); err != nil {
+			return "", err
+		}
+	}
+	if m.Time == "" {
+		m.Time = now()
+	}
+	if err := c.tx.Put(c.ctx, lineKey(m.ID), fsys.Line(m)); err != nil {
+		return "", err
+	}
+	event := "inbox.received"
+	if l.Queue == dead {
+		event = "inbox.deadlettered"
+	}
+	return m.ID, c.place(m.ID, l, event)
+}
+
+// known reports whether m is a message that was put in already.
+func (c *change) known(m Message) (bool, error) {
+	if err := checkID(m.ID); err != nil {
+		return false, err
+	}
+	l, err := c.letter(m.ID)
+	from := l.From
+	if errors.Is(err, fsys.NotExist) {
+		var owner string
+		owner, err = goneIDs.owner(c.ctx, c.tx, m.ID)
+		from = fsys.Caller(owner)
+	}
+	switch {
+	case errors.Is(err, fsys.NotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case from != m.From:
+		return false, fsys.E(fsys.Exist, "another sender has used this id")
+	}
+	return true, nil
+}
+
+// place puts a message at the end of the queue that l says.
+func (c *change) place(id string, l letter, event string) error {
+	c.Place++
+	l.Place = c.Place
+	c.count(l.Queue, 1)
+	if err := c.tx.Put(c.ctx, l.Queue.key(l.Place), []byte(id)); err != nil {
+		return err
+	}
+	if err := store.PutJSON(c.ctx, c.tx, letterKey(id), l); err != nil {
+		return err
+	}
+	if l.Queue == waiting {
+		store.After(c.tx, c.in.wake)
+	}
+	return c.note(event, id, l)
+}
+
+func (c *change) count(q queue, n int) {
+	if q == waiting {
+		c.Waiting += n
+	} else {
+		c.Dead += n
+	}
+}
+
+// dropTo drops the oldest messages that nobody has taken until only n wait.
+func (c *change) dropTo(n int) error {
+	for p, err := range store.All(c.ctx, c.tx, string(waiting)) {
+		if err != nil {
+			return err
+		}
+		if c.Waiting <= n {
+			return nil
+		}
+		id := string(p.Value)
+		l, err := c.letter(id)
+		if err != nil {
+			return err
+		}
+		if c.in.isTaken(l.Place) {
+			continue
+		}
+		if err := c.remove(waiting, id, l.Place, "inbox.dropped"); err != nil {
+			return err
+		}
+	}
+	if c.Waiting > n {
+		return fsys.E(fsys.Busy, fmt.Sprintf("the inbox is full, and all of its %d messages are being read", c.Waiting))
+	}
+	return nil
+}
+
+// remove takes a message away for good. It returns fsys.NotExist if there is
+// none at this place of q.
+func (c *change) remove(q queue, id string, place uint64, event string) error {
+	l, err := c.letter(id)
+	if err != nil {
+		return err
+	}
+	if l.Queue != q || l.Place != place {
+		return fsys.NotExist
+	}
+	c.count(q, -1)
+	for _, key := range []string{q.key(place), letterKey(id), lineKey(id)} {
+		if err := c.tx.Delete(c.ctx, key); err != nil {
+			return err
+		}
+	}
+	if l.Named {
+		if err := goneIDs.add(c.ctx, c.tx, id, string(l.From)); err != nil {
+			return err
+		}
+	}
+	return c.note(event, id, l)
+}

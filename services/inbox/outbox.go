@@ -1,0 +1,145 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// Deliver puts m into the inbox of the agent to, in tx, or refuses it: no such
+// agent is fsys.NotExist, one that does not take it fsys.Permission.
+type Deliver func(ctx context.Context, tx store.Store, to string, m Message) error
+
+// An Outbox sends what one agent writes. Either a message is in the inbox that
+// it is for and in sent, or its writer was refused.
+type Outbox struct {
+	st      store.Updater
+	name    fsys.Caller
+	deliver Deliver
+	note    Note
+	sent    *store.Log
+	root    *fsys.Table
+}
+
+// NewOutbox returns the outbox of the agent name that is kept in st, which may
+// be empty. Whoever writes it, its messages are from that agent. note may be
+// nil.
+func NewOutbox(ctx context.Context, st store.Updater, name string, deliver Deliver, note Note) (*Outbox, error) {
+	sent, err := store.OpenLog(ctx, store.Sub(st, "sent/"))
+	if err != nil {
+		return nil, err
+	}
+	if note == nil {
+		note = func(store.Store, string, any) error { return nil }
+	}
+	o := &Outbox{st: st, name: fsys.Caller(name), deliver: deliver, note: note, sent: sent}
+	o.root = fsys.NewTable(
+		fsys.Entry{Name: newName, Node: &fsys.Call{Do: o.send}},
+		fsys.Entry{Name: "sent", Node: sent.Tape()},
+	)
+	return o, nil
+}
+
+// Root returns /outbox.
+func (o *Outbox) Root() fsys.Node { return o.root }
+
+// The keys of an outbox, beside those of sent.
+const (
+	clockKey = "clock"      // of the latest id
+	sentIDs  = memory("k/") // those that the writer chose, and to whom
+)
+
+// An order is what a request to outbox/new may say.
+type order struct {
+	To string `json:"to"`
+	envelope
+}
+
+func parseOrder(req []byte) (to string, m Message, err error) {
+	if req[0] != '{' {
+		return "", m, fsys.E(fsys.Invalid, `say to whom: {"to": AGENT, "body": ...}`)
+	}
+	var o order
+	if err = decode(req, &o); err != nil {
+		return "", m, err
+	}
+	if o.To == "" {
+		return "", m, fsys.E(fsys.Invalid, "the message has no to")
+	}
+	m, err = o.message()
+	return o.To, m, err
+}
+
+func (o *Outbox) send(ctx context.Context, req []byte) ([]byte, error) {
+	to, m, err := parseOrder(req)
+	if err != nil {
+		return nil, err
+	}
+	m.From = o.name
+	err = o.st.Update(ctx, func(tx store.Store) error {
+		if m.ID == "" {
+			m.ID, err = o.newID(ctx, tx)
+		} else if known, kerr := o.known(ctx, tx, m.ID, to); known || kerr != nil {
+			return kerr
+		}
+		if err != nil {
+			return err
+		}
+		return o.sendNow(ctx, tx, to, m)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []byte(m.ID + "\n"), nil
+}
+
+func (o *Outbox) newID(ctx context.Context, tx store.Store) (string, error) {
+	clock, err := store.GetJSON[uint64](ctx, tx, clockKey)
+	if err != nil && !errors.Is(err, fsys.NotExist) {
+		return "", err
+	}
+	id := newID(&clock)
+	return id, store.PutJSON(ctx, tx, clockKey, clock)
+}
+
+// known reports whether id was sent to the same agent before, and otherwise
+// remembers it.
+func (o *Outbox) known(ctx context.Context, tx store.Store, id, to string) (bool, error) {
+	was, err := sentIDs.owner(ctx, tx, id)
+	switch {
+	case errors.Is(err, fsys.NotExist):
+		return false, sentIDs.add(ctx, tx, id, to)
+	case err == nil && was != to:
+		err = fsys.E(fsys.Exist, "this id was used for a message to another agent")
+	}
+	return err == nil, err
+}
+
+// sentLine is a line of sent.
+type sentLine struct {
+	To string `json:"to"`
+	Message
+	By fsys.Caller `json:"by,omitempty"` // who wrote it, if not the agent
+}
+
+func (o *Outbox) sendNow(ctx context.Context, tx store.Store, to string, m Message) error {
+	m.Time = now()
+	if err := o.deliver(ctx, tx, to, m); err != nil {
+		return err
+	}
+	by := fsys.CallerOf(ctx)
+	if by == o.name {
+		by = ""
+	}
+	if err := o.sent.Append(tx, fsys.Line(sentLine{to, m, by})); err != nil {
+		return err
+	}
+	return o.note(tx, "outbox.sent", struct {
+		ID   string      `json:"id"`
+		To   string      `json:"to"`
+		Type string      `json:"type,omitempty"`
+		By   fsys.Caller `json:"by,omitempty"`
+	}{m.ID, to, m.Type, by})
+}

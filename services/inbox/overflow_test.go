@@ -1,0 +1,206 @@
+package inbox_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"agent9/fsys"
+	"agent9/services/inbox"
+)
+
+func TestOverflowGoesToDeadLetter(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 2}
+	b.send("one")
+	b.send("two")
+	id := b.send("three")
+	require.Equal(t, "one two", b.waiting())
+	dead := b.dead()
+	require.Len(t, dead, 1)
+	require.Equal(t, []string{id, "three", "the inbox is full"}, []string{dead[0].ID, dead[0].text(), dead[0].Reason})
+	require.NotEmpty(t, dead[0].Since)
+	_, err := fsys.Walk(t.Context(), b.in.Root(), id)
+	require.ErrorIs(t, err, fsys.NotExist, "it does not wait")
+	require.Contains(t, b.events, "inbox.deadlettered")
+
+	b.conf.Limit = 3
+	b.send("four")
+	require.Equal(t, "one two four", b.waiting(), "the limit acts at once")
+}
+
+func TestFullDeadLetterRefuses(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 1}
+	for range 1 + inbox.MaxDead {
+		b.send("x")
+	}
+	_, err := fsys.OpenPath(t.Context(), b.in.Root(), "new", fsys.Write)
+	require.ErrorIs(t, err, fsys.Busy, "known at open")
+	_, n, err := b.in.Depth(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, inbox.MaxDead, n)
+	b.take()
+	b.send("fits")
+}
+
+func TestOverflowDropsTheOldest(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 2, Overflow: inbox.DropOldest}
+	for _, s := range []string{"one", "two", "three"} {
+		b.send(s)
+	}
+	require.Equal(t, "two three", b.waiting())
+	h := b.open("next")
+	require.Equal(t, "two", body(t, h))
+	b.send("four")
+	require.Equal(t, "two four", b.waiting(), "what is being read is not dropped")
+	h2 := b.open("next")
+	require.Equal(t, "four", body(t, h2))
+	_, err := b.trySend("bob", "five")
+	require.ErrorIs(t, err, fsys.Busy)
+	require.NoError(t, h.Close())
+	require.NoError(t, h2.Close())
+	b.conf.Limit = 1
+	b.send("six")
+	require.Equal(t, "six", b.waiting(), "a lower limit is kept too")
+	require.Empty(t, b.dead())
+	require.Contains(t, b.events, "inbox.dropped")
+}
+
+func TestOverflowRefuses(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 1, Overflow: inbox.Refuse}
+	early, err := fsys.OpenPath(t.Context(), b.in.Root(), "new", fsys.Write)
+	require.NoError(t, err)
+	b.send("one")
+	_, err = fsys.OpenPath(t.Context(), b.in.Root(), "new", fsys.Write)
+	require.ErrorIs(t, err, fsys.Busy, "known at open")
+	_, err = fsys.WriteAt(t.Context(), early, []byte(`{"body": "two"}`), 0)
+	require.ErrorIs(t, err, fsys.Busy, "known at the write")
+	require.Contains(t, fsys.ReasonOf(err), "full")
+	require.Equal(t, "one", b.waiting())
+	b.take()
+	b.send("two")
+}
+
+func TestAnIDNamesOneMessage(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 1}
+	again := func(id string) {
+		t.Helper()
+		events := len(b.events)
+		h, err := fsys.OpenPath(b.as("bob"), b.in.Root(), "new", fsys.Read|fsys.Write)
+		require.NoError(t, err)
+		_, err = fsys.WriteAt(t.Context(), h, []byte(`{"id": "`+id+`", "body": "again"}`), 0)
+		require.NoError(t, err)
+		reply, err := fsys.ReadAll(t.Context(), h)
+		require.NoError(t, err)
+		require.Equal(t, id+"\n", string(reply))
+		require.Len(t, b.events, events, "nothing happened")
+		_, err = b.trySend("eve", `{"id": "`+id+`", "body": "again"}`)
+		require.ErrorIs(t, err, fsys.Exist, "an id is not another sender's to take")
+	}
+	require.Equal(t, "m-1", b.send(`{"id": "m-1", "body": "one"}`))
+	again("m-1")
+	b.send(`{"id": "m-2", "body": "two"}`)
+	again("m-2") // in deadletter
+	require.Equal(t, "one", b.waiting())
+	require.Len(t, b.dead(), 1)
+	require.Equal(t, "one", b.take())
+	b.start()
+	again("m-1") // acknowledged
+	_, err := b.ctl("discard m-2")
+	require.NoError(t, err)
+	again("m-2") // discarded
+	require.Empty(t, b.waiting())
+}
+
+func TestOldIDsAreForgotten(t *testing.T) {
+	b := newBox(t)
+	const remembered = 4096
+	b.send(`{"id": "first", "body": "x"}`)
+	b.take()
+	for i := range remembered {
+		if i == remembered-1 {
+			b.send(`{"id": "first", "body": "again"}`)
+			require.Empty(t, b.waiting(), "still remembered")
+		}
+		require.NoError(t, b.remove(b.send(fmt.Sprintf(`{"id": "%d", "body": "x"}`, i))))
+	}
+	b.send(`{"id": "first", "body": "anew"}`)
+	require.Equal(t, "anew", b.take())
+	page, err := b.st.List(t.Context(), "", "", 3*remembered)
+	require.NoError(t, err)
+	require.Less(t, len(page), 2*remembered+5, "memory is bounded")
+}
+
+func TestDeadLetterCommands(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 1}
+	var ids []string
+	for _, s := range []string{"waits", "a", "b", "c", "d"} {
+		ids = append(ids, b.send(s))
+	}
+	_, err := b.ctl("replay " + ids[1])
+	require.ErrorIs(t, err, fsys.Busy)
+	b.conf.Limit = 3
+	reply, err := b.ctl("replay " + ids[2])
+	require.NoError(t, err)
+	require.Equal(t, "1", reply)
+	require.Equal(t, "waits b", b.waiting())
+
+	_, err = b.ctl("replay all")
+	require.ErrorIs(t, err, fsys.Busy)
+	require.Contains(t, fsys.ReasonOf(err), "1 replayed, 2 left")
+	require.Equal(t, "waits b a", b.waiting())
+	b.conf.Limit = 10
+	_, err = b.ctl("discard " + ids[3])
+	require.NoError(t, err)
+	reply, err = b.ctl("replay all")
+	require.NoError(t, err)
+	require.Equal(t, "1", reply)
+	require.Equal(t, "waits b a d", b.waiting())
+	require.Empty(t, b.dead())
+	require.Equal(t, "waits", b.take())
+
+	b.conf.Limit = 1
+	ids = []string{b.send("e"), b.send("f"), b.send("g")}
+	n, err := fsys.Walk(t.Context(), b.in.DeadLetter(), ids[0])
+	require.NoError(t, err)
+	require.NoError(t, fsys.Remove(t.Context(), n))
+	reply, err = b.ctl("discard all")
+	require.NoError(t, err)
+	require.Equal(t, "2", reply)
+	require.Empty(t, b.dead())
+
+	for command, code := range map[string]fsys.Code{
+		"replay": fsys.Invalid, "revive x": fsys.Invalid, "replay a b": fsys.Invalid,
+		"replay " + ids[0]: fsys.NotExist, "discard nobody": fsys.NotExist,
+	} {
+		_, err := b.ctl(command)
+		require.ErrorIs(t, err, code, command)
+	}
+	text, err := fsys.ReadFile(t.Context(), b.in.DeadLetter(), "ctl")
+	require.NoError(t, err)
+	require.Equal(t, "replay ID|all\ndiscard ID|all\n", string(text))
+	for _, e := range []string{"inbox.replayed", "inbox.discarded"} {
+		require.True(t, slices.Contains(b.events, e), "%s in %s", e, strings.Join(b.events, " "))
+	}
+}
+
+func TestReplayWakesAWaiter(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 1}
+	b.send("one")
+	b.send("two")
+	require.Equal(t, "one", b.take())
+	got := make(chan string)
+	go func() { got <- b.take() }()
+	_, err := b.ctl("replay all")
+	require.NoError(t, err)
+	require.Equal(t, "two", <-got)
+}

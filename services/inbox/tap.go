@@ -1,0 +1,244 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// tap is next and head.
+type tap struct {
+	in   *Inbox
+	take bool
+}
+
+func (t *tap) Stat(context.Context) (fsys.Info, error) {
+	return fsys.Info{Kind: fsys.Stream, Perm: 0o444}, nil
+}
+
+func (t *tap) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
+	if f != fsys.Read {
+		return nil, fsys.E(fsys.Permission, "this file is read-only")
+	}
+	return &cup{tap: t, turn: make(chan struct{}, 1)}, nil
+}
+
+// cup is an open tap: it gets one message.
+type cup struct {
+	tap  *tap
+	turn chan struct{} // held by the read that waits for the message
+
+	mu       sync.Mutex
+	got      *draft // nil until the first read has it
+	read     int64  // how many bytes from its beginning were returned
+	settling bool   // an acknowledgement is under way
+	gone     bool   // it was acknowledged
+	closed   bool
+}
+
+// A draft is a message that was drawn from the inbox.
+type draft struct {
+	id    string
+	place uint64
+	line  []byte
+}
+
+var (
+	_ fsys.Reader = (*cup)(nil)
+	_ fsys.Syncer = (*cup)(nil)
+)
+
+// ReadAt waits for the message if this handle has none yet. What it returns
+// with an error does not count as read.
+func (h *cup) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fsys.E(fsys.Invalid, "a negative offset")
+	}
+	if err := h.fill(ctx); err != nil {
+		return 0, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case h.closed:
+		return 0, fsys.BadHandle
+	case h.gone, off >= int64(len(h.got.line)):
+		return 0, io.EOF
+	}
+	n := copy(p, h.got.line[off:])
+	if off <= h.read {
+		h.read = max(h.read, off+int64(n))
+	}
+	return n, nil
+}
+
+// fill gets the message, once.
+func (h *cup) fill(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.turn }()
+	h.mu.Lock()
+	done := h.got != nil || h.closed
+	h.mu.Unlock()
+	if done {
+		return nil
+	}
+	d, err := h.tap.in.draw(ctx, h.tap.take)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.got = d
+	if h.closed {
+		h.putBack()
+	}
+	return nil
+}
+
+// putBack is called once, with mu held, when the handle is closed and the
+// message was not acknowledged.
+func (h *cup) putBack() {
+	if h.tap.take && h.got != nil && !h.gone {
+		h.tap.in.release(h.got.place)
+	}
+}
+
+// Sync acknowledges the message if all of it was read; before that it does
+// nothing, as a shell syncs whenever it closes a copy of a descriptor.
+func (h *cup) Sync(ctx context.Context) error {
+	h.mu.Lock()
+	d := h.got
+	if !h.tap.take || d == nil || h.read < int64(len(d.line)) || h.settling || h.gone || h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.settling = true
+	h.mu.Unlock()
+	err := h.tap.in.acknowledge(ctx, d.id, d.place)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settling = false
+	if h.gone = err == nil; h.gone {
+		h.tap.in.release(d.place)
+	} else if h.closed {
+		h.putBack()
+	}
+	return err
+}
+
+func (h *cup) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed && !h.settling {
+		h.putBack()
+	}
+	h.closed = true
+	return nil
+}
+
+// draw waits for the oldest message that is not taken. Who takes waits for a
+// turn first: a channel serves those who wait to send in the order in which
+// they came.
+func (in *Inbox) draw(ctx context.Context, take bool) (*draft, error) {
+	if take {
+		select {
+		case in.turn <- struct{}{}:
+			defer func() { <-in.turn }()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	for {
+		grown := in.growth() // before looking, so that nothing comes unseen
+		if d, err := in.oldest(ctx, take); d != nil || err != nil {
+			return d, err
+		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// oldest returns the oldest message that is not taken, or nil.
+func (in *Inbox) oldest(ctx context.Context, take bool) (*draft, error) {
+	for p, err := range store.All(ctx, in.st, string(waiting)) {
+		if err != nil {
+			return nil, err
+		}
+		d := &draft{id: string(p.Value), place: place(p.Key)}
+		if !in.claim(d.place, take) {
+			continue
+		}
+		d.line, err = in.st.Get(ctx, lineKey(d.id))
+		if err == nil {
+			return d, nil
+		}
+		if take {
+			in.release(d.place)
+		}
+		if !errors.Is(err, fsys.NotExist) { // else it went since the list was read
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// claim reports whether a message is not taken, and takes it if take is set.
+func (in *Inbox) claim(place uint64, take bool) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.taken[place] {
+		return false
+	}
+	if take {
+		if in.taken == nil {
+			in.taken = make(map[uint64]bool)
+		}
+		in.taken[place] = true
+	}
+	return true
+}
+
+func (in *Inbox) isTaken(place uint64) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.taken[place]
+}
+
+// release ends a claim: the message is gone, or back for whoever waits.
+func (in *Inbox) release(place uint64) {
+	in.mu.Lock()
+	delete(in.taken, place)
+	in.mu.Unlock()
+	in.wake()
+}
+
+func (in *Inbox) growth() <-chan struct{} {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.grown == nil {
+		in.grown = make(chan struct{})
+	}
+	return in.grown
+}
+
+func (in *Inbox) wake() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.grown != nil {
+		close(in.grown)
+		in.grown = nil
+	}
+}
