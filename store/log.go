@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -60,7 +61,7 @@ func OpenLog(ctx context.Context, s Updater) (*Log, error) {
 
 func logSize(ctx context.Context, s Store) (int64, error) {
 	b, err := s.Get(ctx, "size")
-	if fsys.CodeOf(err) == fsys.NotExist && err != nil {
+	if errors.Is(err, fsys.NotExist) {
 		return 0, nil
 	}
 	if err != nil {

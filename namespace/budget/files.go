@@ -1,0 +1,126 @@
+package budget
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// An Entry is one line of the ledger.
+type Entry struct {
+	Time string `json:"time"`
+	// Kind is hold, settle, release (a settle at no cost), tick or limits.
+	Kind string `json:"kind"`
+	Hold string `json:"hold,omitempty"`
+	// Account is the one below this one whose work it is, if it is not its own.
+	Account string  `json:"account,omitempty"`
+	Max     *Micros `json:"max_microusd,omitempty"`  // of the hold: hold, settle, release
+	Cost    *Micros `json:"cost_microusd,omitempty"` // settle, release
+	What    string  `json:"what,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	Tick    string  `json:"tick,omitempty"`   // tick
+	Limits  *Limits `json:"limits,omitempty"` // limits: the new ones
+	By      string  `json:"by,omitempty"`     // limits: who set them
+}
+
+// Usage is what is held, spent and left.
+type Usage struct {
+	Held Micros `json:"held_microusd"`
+	// Holds is how many are open.
+	Holds int `json:"holds"`
+	// Left is what can be set aside now, as far as this account goes: null is
+	// no limit, and a negative amount overdrawn.
+	Left      *Micros `json:"left_microusd"`
+	Overdrawn bool    `json:"overdrawn"`
+	Tick      Window  `json:"tick"`
+	Day       Window  `json:"day"`
+	Total     Window  `json:"total"`
+	Parent    string  `json:"parent,omitempty"`
+}
+
+// Usage returns the books as they are now.
+func (a *Account) Usage(ctx context.Context) (Usage, error) {
+	b, err := a.books(ctx, a.st)
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{Held: b.totals.Held, Holds: b.totals.Holds, Parent: b.limits.Parent}
+	u.Tick, u.Day, u.Total = b.windows()
+	if w, limited := b.tightest(); limited {
+		u.Left, u.Overdrawn = w.Left, *w.Left < 0
+	}
+	return u, nil
+}
+
+// Limits returns what was last written to limits, or the defaults.
+func (a *Account) Limits(ctx context.Context) (Limits, error) { return a.limits(ctx, a.st) }
+
+func (a *Account) limits(ctx context.Context, s store.Store) (Limits, error) {
+	l, err := store.GetJSON[Limits](ctx, s, limitsKey)
+	if errors.Is(err, fsys.NotExist) {
+		return a.opts.Defaults, nil
+	}
+	return l, err
+}
+
+// SetLimits sets l, in the transaction that tx belongs to.
+func (a *Account) SetLimits(ctx context.Context, tx store.Store, l Limits) error {
+	for _, m := range []*Micros{l.PerTick, l.PerDay, l.Total, l.ApprovalThreshold} {
+		if m == nil {
+			continue
+		}
+		if err := checkAmount(*m); err != nil {
+			return err
+		}
+	}
+	in := func(b *Account) store.Store { return store.In(tx, b.st) }
+	if err := store.PutJSON(ctx, in(a), limitsKey, l); err != nil {
+		return err
+	}
+	chain, err := a.chain(ctx, in) // is there such a parent?
+	if err != nil {
+		return &fsys.Error{Code: fsys.Invalid, Reason: fsys.ReasonOf(err), Err: err}
+	}
+	return chain[0].enter(tx, Entry{Kind: "limits", Limits: &l, By: string(fsys.CallerOf(ctx))})
+}
+
+func (a *Account) loadLimits(ctx context.Context) ([]byte, error) {
+	l, err := a.Limits(ctx)
+	return fsys.Line(l), err
+}
+
+func (a *Account) saveLimits(ctx context.Context, doc []byte) error {
+	l, err := parseLimits(doc)
+	if err != nil {
+		return err
+	}
+	return a.st.Update(ctx, func(tx store.Store) error { return a.SetLimits(ctx, tx, l) })
+}
+
+func parseLimits(doc []byte) (Limits, error) {
+	var l Limits
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	err := d.Decode(&l)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil && bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")):
+		return l, nil
+	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_microusd"):
+		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of millionths of a dollar, or null for no limit, not %s", wrong.Field, wrong.Value))
+	case errors.As(err, &wrong) && wrong.Field != "":
+		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value))
+	case err == nil, wrong != nil:
+		return l, fsys.E(fsys.Invalid, "limits are one JSON object, such as {\"per_day_microusd\": 5000000}")
+	}
+	// The only text that tells which field is unknown.
+	return l, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: ")+": there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd and parent")
+}

@@ -1,0 +1,177 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// A Hold is money that was set aside for one piece of work.
+type Hold struct {
+	a      *Account
+	id     string
+	record record
+}
+
+// record is a Hold in the store, under "hold/" and its id.
+type record struct {
+	Max   Micros    `json:"max"`
+	What  string    `json:"what"`
+	Since time.Time `json:"since"`
+	// Above are the holds of the same work in the accounts above.
+	Above []above `json:"above,omitempty"`
+}
+
+type above struct {
+	Account string `json:"account"`
+	Hold    string `json:"hold"`
+}
+
+// ID tells the hold apart from all others of its account, now and later.
+func (h *Hold) ID() string { return h.id }
+
+// Max is how much is held.
+func (h *Hold) Max() Micros { return h.record.Max }
+
+// What says what the money is for.
+func (h *Hold) What() string { return h.record.What }
+
+// Since is when the hold was taken.
+func (h *Hold) Since() time.Time { return h.record.Since }
+
+// Take sets max aside for what, from the account of ctx and all those above
+// it, in the transaction that tx belongs to. It refuses with fsys.Exhausted,
+// and a reason that says what is left; the caller then undoes the transaction.
+func Take(ctx context.Context, tx store.Store, max Micros, what string) (*Hold, error) {
+	a, ok := From(ctx)
+	if !ok {
+		return nil, errNoBudget
+	}
+	if err := checkAmount(max); err != nil {
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	chain, err := a.chain(ctx, func(b *Account) store.Store { return store.In(tx, b.st) })
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range chain {
+		if err := b.room(max); err != nil {
+			return nil, err
+		}
+	}
+	var held []above
+	for i := len(chain) - 1; i > 0; i-- {
+		id, err := chain[i].hold(ctx, tx, a.opts.Name, record{Max: max, What: what})
+		if err != nil {
+			return nil, err
+		}
+		held = append(held, above{chain[i-1].limits.Parent, id})
+	}
+	r := record{Max: max, What: what, Since: chain[0].now, Above: held}
+	id, err := chain[0].hold(ctx, tx, "", r)
+	if err != nil {
+		return nil, err
+	}
+	return &Hold{a, id, r}, nil
+}
+
+// hold writes r to the books, on behalf of the account below that is named.
+func (b *books) hold(ctx context.Context, tx store.Store, below string, r record) (id string, err error) {
+	b.totals.Last++
+	id = strconv.FormatUint(b.totals.Last, 10)
+	r.Since = b.now
+	if err := store.PutJSON(ctx, store.In(tx, b.a.st), holdPrefix+id, r); err != nil {
+		return "", err
+	}
+	return id, b.enter(tx, Entry{Kind: "hold", Hold: id, Max: &r.Max, What: r.What, Account: below})
+}
+
+// Settle ends the hold in the transaction that tx belongs to: cost is spent,
+// whatever was held, and the rest is free again. Settling what was settled
+// before, also by another run of the program, does nothing.
+func (h *Hold) Settle(tx store.Store, cost Micros, reason string) error {
+	if err := checkAmount(cost); err != nil {
+		return err
+	}
+	for _, up := range h.record.Above {
+		p, err := h.a.parent(h.a.ctx, up.Account)
+		if errors.Is(err, fsys.NotExist) {
+			continue // deleted, with all its books
+		}
+		if err == nil {
+			err = p.settle(tx, up.Hold, cost, reason, h.a.opts.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return h.a.settle(tx, h.id, cost, reason, "")
+}
+
+func (a *Account) settle(tx store.Store, id string, cost Micros, reason, below string) error {
+	in := store.In(tx, a.st)
+	r, err := store.GetJSON[record](a.ctx, in, holdPrefix+id)
+	if errors.Is(err, fsys.NotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := in.Delete(a.ctx, holdPrefix+id); err != nil {
+		return err
+	}
+	b, err := a.books(a.ctx, in)
+	if err != nil {
+		return err
+	}
+	kind := "settle"
+	if cost == 0 {
+		kind = "release"
+	}
+	return b.enter(tx, Entry{Kind: kind, Hold: id, Max: &r.Max, Cost: &cost, What: r.What, Reason: reason, Account: below})
+}
+
+func checkAmount(m Micros) error {
+	if m < 0 || m > Most {
+		return fsys.E(fsys.Invalid, fmt.Sprintf("an amount of money is from 0 to %d µ$, not %d", Most, m))
+	}
+	return nil
+}
+
+// Resume returns the open hold id, for work that goes on after a restart;
+// fsys.NotExist if it has been settled.
+func (a *Account) Resume(ctx context.Context, id string) (*Hold, error) {
+	r, err := store.GetJSON[record](ctx, a.st, holdPrefix+id)
+	if errors.Is(err, fsys.NotExist) {
+		return nil, fsys.E(fsys.NotExist, fmt.Sprintf("hold %s is not open", id))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Hold{a, id, r}, nil
+}
+
+// Holds returns the holds that are open.
+func (a *Account) Holds(ctx context.Context) ([]*Hold, error) {
+	var holds []*Hold
+	for p, err := range store.All(ctx, a.st, holdPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		h, err := a.Resume(ctx, p.Key[len(holdPrefix):])
+		switch {
+		case errors.Is(err, fsys.NotExist): // settled since
+		case err != nil:
+			return nil, err
+		default:
+			holds = append(holds, h)
+		}
+	}
+	return holds, nil
+}
