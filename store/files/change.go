@@ -106,7 +106,7 @@ func (c *change) note(op Op, rec inode, to string) error {
 	if to != "" {
 		told.To = path.Join(in, to)
 	}
-	return c.tree.opt.Note(c.tx, told)
+	return c.tree.opt.Note(c.ctx, c.tx, told)
 }
 
 func (c *change) path(ino uint64) (string, error) {

@@ -17,7 +17,7 @@
 //	u              usage: the next inode number, bytes and entries
 //	i/<ino>        inode
 //	d/<ino>/<name> what the directory's entry <name> is
-//	b/<ino>/<n>    block n of a file, without the zeros at its end of a hole
+//	b/<ino>/<n>    block n of a file; what it lacks are zeros
 //	o/<ino>        a file that was removed while it was open
 package files
 
@@ -34,9 +34,9 @@ type Options struct {
 	MaxBytes   int64 // bytes of all files, holes counted; 1 GiB
 	MaxEntries int64 // files and directories; 100,000
 	// Note, if set, is told of changes, in the transaction of what it is told
-	// of. Writes are told of once, when the handle that made them is synced
-	// or closed.
-	Note func(tx store.Store, c Change) error
+	// of; ctx says who made them. Writes are told of once, when the handle
+	// that made them is synced or closed.
+	Note func(ctx context.Context, tx store.Store, c Change) error
 }
 
 // A Change is something that happened to an entry of a tree.

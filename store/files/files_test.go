@@ -394,12 +394,12 @@ func TestPermissions(t *testing.T) {
 func TestChangesAreToldInTheirTransaction(t *testing.T) {
 	var told []string
 	refuse := false
-	opt := files.Options{Note: func(tx store.Store, c files.Change) error {
+	opt := files.Options{Note: func(ctx context.Context, tx store.Store, c files.Change) error {
 		if refuse {
 			return fsys.NoSpace
 		}
 		told = append(told, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Op, c.Path, c.To)))
-		return tx.Put(context.WithoutCancel(t.Context()), "told", nil)
+		return tx.Put(ctx, "told", nil)
 	}}
 	d := newDisk(t, opt)
 	d.mkdir("dir")

@@ -74,7 +74,7 @@ func (h *handle) Sync(ctx context.Context) error {
 	if h.tree.opt.Note == nil || !h.dirty.Swap(false) {
 		return nil
 	}
-	return h.tree.update(ctx, func(c *change) error {
+	return h.tree.update(fsys.Join(ctx, h.opened), func(c *change) error {
 		rec, err := c.inode(h.ino)
 		if err != nil || rec.Parent == 0 { // removed: that was told of
 			return err

@@ -77,6 +77,10 @@ func (t *Tree) free(ctx context.Context, ino uint64) error {
 			}
 			return err
 		}
+		if c.tree.opens.remove(ino) {
+			return nil // it was opened before the removal could be seen
+		}
+		c.dying = append(c.dying, ino)
 		rec, err := c.inode(ino)
 		if err != nil {
 			return err

@@ -1,0 +1,36 @@
+// Package goals serves what an agent is to achieve, as ordinary files:
+//
+//	<name>         Stored: a goal, free text or JSON; create by writing, rm, rename
+//	<name>/        mkdir makes a goal of sub-goals
+//
+// Events: goal.created, goal.changed (once per writer, not per write),
+// goal.renamed and goal.removed.
+package goals
+
+import (
+	"context"
+
+	"agent9/fsys"
+	"agent9/store"
+	"agent9/store/files"
+)
+
+// New returns the goals that are kept in st, which may be empty. note, which
+// may be nil, records an event in the transaction of what it tells of.
+func New(ctx context.Context, st store.Updater, note func(tx store.Store, event string, detail any) error) (*files.Tree, error) {
+	opt := files.Options{MaxFile: 16 << 20, MaxBytes: 256 << 20, MaxEntries: 10_000}
+	if note != nil {
+		opt.Note = func(ctx context.Context, tx store.Store, c files.Change) error {
+			return note(tx, "goal."+string(c.Op), told{c.Path, c.To, c.Dir, c.Size, fsys.CallerOf(ctx)})
+		}
+	}
+	return files.New(ctx, st, opt)
+}
+
+type told struct {
+	Goal string      `json:"goal"`
+	To   string      `json:"to,omitempty"`
+	Dir  bool        `json:"dir,omitempty"`
+	Size int64       `json:"size"`
+	By   fsys.Caller `json:"by,omitempty"`
+}
