@@ -1,0 +1,86 @@
+package tokens
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"agent9/fsys"
+)
+
+// A Grant is what a token opens.
+type Grant struct {
+	ID      string // names the token; no secret
+	Agent   string
+	Rights  Rights
+	Expires time.Time // zero: never
+	Created time.Time
+	Label   string // what the token is for, for people
+}
+
+const (
+	maxLabel   = 128
+	never      = "never"
+	timeLayout = "2006-01-02T15:04:05.000Z07:00"
+)
+
+// stamp drops what timeLayout does not keep.
+func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+func (g Grant) expired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
+
+// check refuses a grant that should not be made.
+func (g Grant) check(now time.Time) error {
+	switch {
+	case fsys.CheckName(g.Agent) != nil:
+		return fsys.E(fsys.Invalid, "a token is for an agent")
+	case !g.Rights.any():
+		return fsys.E(fsys.Invalid, "a token without rights would open nothing; "+rightsForm)
+	case g.expired(now):
+		return fsys.E(fsys.Invalid, "the token would have expired already")
+	case len(g.Label) > maxLabel:
+		return fsys.E(fsys.Invalid, "a label has at most 128 bytes")
+	case !utf8.ValidString(g.Label) || strings.ContainsFunc(g.Label, unicode.IsControl):
+		return fsys.E(fsys.Invalid, "a label is one line of text")
+	}
+	return nil
+}
+
+// grantJSON is the form of a Grant in its file, in events and in the store.
+type grantJSON struct {
+	ID      string `json:"id"`
+	Agent   string `json:"agent"`
+	Rights  Rights `json:"rights"`
+	Expires string `json:"expires"` // RFC 3339, or "never"
+	Created string `json:"created"`
+	Label   string `json:"label,omitempty"`
+}
+
+func (g Grant) MarshalJSON() ([]byte, error) {
+	expires := never
+	if !g.Expires.IsZero() {
+		expires = g.Expires.UTC().Format(timeLayout)
+	}
+	return json.Marshal(grantJSON{g.ID, g.Agent, g.Rights, expires, g.Created.UTC().Format(timeLayout), g.Label})
+}
+
+func (g *Grant) UnmarshalJSON(b []byte) error {
+	var j grantJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	created, err := time.Parse(timeLayout, j.Created)
+	if err != nil {
+		return err
+	}
+	var expires time.Time
+	if j.Expires != never {
+		if expires, err = time.Parse(timeLayout, j.Expires); err != nil {
+			return err
+		}
+	}
+	*g = Grant{j.ID, j.Agent, j.Rights, expires, created, j.Label}
+	return nil
+}

@@ -1,0 +1,182 @@
+// Package tokens hands out capability tokens: whoever has the secret may
+// attach to one agent's tree, with the rights and until the time that the
+// token says.
+//
+//	<id>   Text, JSON: id, agent, rights, expires, created, label of one live token; rm revokes it
+//
+// A secret is `a9_` and 256 random bits in base64url. It is shown once, when
+// it is issued; what is stored is its SHA-256. A token's id is the beginning
+// of that hash and is no secret.
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// Tokens are the tokens of a host. They are safe for concurrent use.
+type Tokens struct {
+	st   store.Updater
+	note Note
+	live live
+	root *fsys.Table
+}
+
+var _ fsys.FileService = (*Tokens)(nil)
+
+// A Note records an event inside the transaction of tx: token.issued and
+// token.revoked, with the [Grant] as detail.
+type Note func(tx store.Store, event string, detail any) error
+
+// Prefix begins every secret.
+const Prefix = "a9_"
+
+const (
+	secretBytes = 32
+	idDigits    = 16
+)
+
+// Unknown is what [Tokens.Lookup] says of a secret that opens nothing, and it
+// says no more.
+var Unknown = fsys.E(fsys.Permission, "this token is unknown, has expired or was revoked")
+
+// Open returns the tokens in st, and sweeps those that expired. note may be
+// nil.
+func Open(ctx context.Context, st store.Updater, note Note) (*Tokens, error) {
+	t := &Tokens{st: st, note: note}
+	t.root = fsys.NewTableWith(files{t})
+	if err := st.Update(ctx, func(tx store.Store) error { return t.sweep(ctx, tx) }); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *Tokens) Root() fsys.Node { return t.root }
+
+// Issue makes a token for what g says; it chooses g's ID and Created.
+func (t *Tokens) Issue(ctx context.Context, g Grant) (secret, id string, err error) {
+	err = t.st.Update(ctx, func(tx store.Store) error {
+		secret, id, err = t.IssueIn(ctx, tx, g)
+		return err
+	})
+	if err != nil {
+		return "", "", err
+	}
+	return secret, id, nil
+}
+
+// IssueIn is [Tokens.Issue] in the transaction of tx, so that who issues can
+// see to it there that the agent exists. The secret is good when that is
+// committed.
+func (t *Tokens) IssueIn(ctx context.Context, tx store.Store, g Grant) (secret, id string, err error) {
+	now := time.Now()
+	if err := g.check(now); err != nil {
+		return "", "", err
+	}
+	tx = store.In(tx, t.st)
+	if err := t.sweep(ctx, tx); err != nil {
+		return "", "", err
+	}
+	random := make([]byte, secretBytes)
+	rand.Read(random) // never fails
+	secret = Prefix + base64.RawURLEncoding.EncodeToString(random)
+	hash, _ := hashOf(secret)
+	g.ID = hash[:idDigits]
+	g.Created = stamp(now)
+	g.Expires = stamp(g.Expires)
+	for _, key := range indexes(g) {
+		if err := tx.Put(ctx, key, []byte(hash)); err != nil {
+			return "", "", err
+		}
+	}
+	if err := store.PutJSON(ctx, tx, byHash+hash, g); err != nil {
+		return "", "", err
+	}
+	return secret, g.ID, t.record(tx, "token.issued", g)
+}
+
+// Lookup returns what secret opens, or [Unknown]. done is closed when the
+// token expires or is revoked, and when ctx, which is that of the session that
+// the token opens, ends: until then the token is watched for it.
+func (t *Tokens) Lookup(ctx context.Context, secret string) (g Grant, done <-chan struct{}, err error) {
+	hash, ok := hashOf(secret)
+	if !ok {
+		return Grant{}, nil, Unknown
+	}
+	// The watch begins before the look, so that it misses no revocation.
+	s := t.live.watch(ctx, hash)
+	g, err = store.GetJSON[Grant](ctx, t.st, byHash+hash)
+	if errors.Is(err, fsys.NotExist) || err == nil && g.expired(time.Now()) {
+		err = Unknown
+	}
+	if err != nil {
+		s.leave()
+		return Grant{}, nil, err
+	}
+	if !g.Expires.IsZero() {
+		t.live.endAt(hash, g.Expires)
+	}
+	return g, s.ctx.Done(), nil
+}
+
+// hashOf returns what a secret is stored under; not ok if it cannot be one.
+func hashOf(secret string) (hash string, ok bool) {
+	if len(secret) != len(Prefix)+base64.RawURLEncoding.EncodedLen(secretBytes) {
+		return "", false
+	}
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:]), true
+}
+
+// Revoke ends the token with this id and the sessions that it opened.
+func (t *Tokens) Revoke(ctx context.Context, id string) error {
+	return t.st.Update(ctx, func(tx store.Store) error {
+		hash, g, err := t.find(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		return t.revoke(ctx, tx, hash, g)
+	})
+}
+
+// RevokeAgent revokes every token of agent, in the transaction of tx.
+func (t *Tokens) RevokeAgent(ctx context.Context, tx store.Store, agent string) error {
+	tx = store.In(tx, t.st)
+	for p, err := range store.All(ctx, tx, byAgent+agent+"/") {
+		if err != nil {
+			return err
+		}
+		hash := string(p.Value)
+		g, err := store.GetJSON[Grant](ctx, tx, byHash+hash)
+		if err != nil {
+			return err
+		}
+		if err := t.revoke(ctx, tx, hash, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tokens) revoke(ctx context.Context, tx store.Store, hash string, g Grant) error {
+	if err := remove(ctx, tx, hash, g); err != nil {
+		return err
+	}
+	store.After(tx, func() { t.live.end(hash) })
+	return t.record(tx, "token.revoked", g)
+}
+
+func (t *Tokens) record(tx store.Store, event string, g Grant) error {
+	if t.note == nil {
+		return nil
+	}
+	return t.note(tx, event, g)
+}
