@@ -1,0 +1,224 @@
+package ninep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"agent9/fsys"
+)
+
+// A clientCall is a request that the server has not answered, or has but may
+// not be forgotten because its flush is not answered.
+type clientCall struct {
+	typ      messageType
+	fid      uint32        // that the request makes, opens or ends
+	names    int           // of a Twalk
+	done     chan struct{} // nil if nobody waits and nothing flushes it
+	reply    *clientReply  // set before done
+	left     bool          // the caller went away; guarded by the table
+	answered bool          // but the reply came before the Rflush
+	flushes  *clientCall   // of a Tflush: what it flushes
+	tag      uint16
+}
+
+// A clientReply is a reply; who gets it frees it.
+type clientReply struct {
+	message
+	frame *frame
+}
+
+var clientReplies = sync.Pool{New: func() any { return new(clientReply) }}
+
+// free gives back the memory of r and of its Data.
+func (r *clientReply) free() {
+	if r.frame != nil {
+		r.frame.free()
+		r.frame = nil
+	}
+	clientReplies.Put(r)
+}
+
+// callTable has the calls by their tags, and the fids that are free.
+type callTable struct {
+	mu       sync.Mutex
+	err      error // why the connection ended
+	calls    map[uint16]*clientCall
+	freeTags []uint16
+	nextTag  uint16
+	freeFids []uint32
+	nextFid  uint32
+}
+
+func (t *callTable) init() { t.calls = make(map[uint16]*clientCall) }
+
+// tagged gives call a tag that nothing uses.
+func (t *callTable) tagged(call *clientCall) error {
+	switch n := len(t.freeTags); {
+	case t.err != nil:
+		return t.err
+	case n > 0:
+		call.tag = t.freeTags[n-1]
+		t.freeTags = t.freeTags[:n-1]
+	case t.nextTag == noTag:
+		return fsys.E(fsys.Busy, "65,535 requests wait for this server")
+	default:
+		call.tag = t.nextTag
+		t.nextTag++
+	}
+	t.calls[call.tag] = call
+	return nil
+}
+
+func (t *callTable) forget(call *clientCall) {
+	delete(t.calls, call.tag)
+	t.freeTags = append(t.freeTags, call.tag)
+}
+
+func (t *callTable) newFid() uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.freeFids); n > 0 {
+		fid := t.freeFids[n-1]
+		t.freeFids = t.freeFids[:n-1]
+		return fid
+	}
+	t.nextFid++
+	return t.nextFid
+}
+
+func (t *callTable) freeFid(fid uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.freeFids = append(t.freeFids, fid)
+}
+
+// do sends req and waits for the reply. After an error, the fid that req was
+// to make, open or end is no longer the caller's.
+func (c *Client) do(ctx context.Context, req *message) (*clientReply, error) {
+	if err := ctx.Err(); err != nil {
+		c.settle(newCall(req), nil, false)
+		return nil, context.Cause(ctx)
+	}
+	if err := c.out.room(ctx, c.done); err != nil {
+		c.settle(newCall(req), nil, false)
+		return nil, err
+	}
+	call := newCall(req)
+	if err := c.start(call, req); err != nil {
+		c.settle(call, nil, false)
+		return nil, err
+	}
+	select {
+	case <-call.done:
+	case <-ctx.Done():
+		if c.leave(call) {
+			return nil, context.Cause(ctx)
+		}
+		<-call.done // it came meanwhile
+	}
+	r := call.reply
+	if r == nil {
+		return nil, c.why()
+	}
+	err := r.failure(req.Type)
+	c.settle(call, r, true)
+	if err != nil {
+		r.free()
+		return nil, err
+	}
+	return r, nil
+}
+
+func newCall(req *message) *clientCall {
+	call := &clientCall{typ: req.Type, fid: req.Fid, names: len(req.Names), done: make(chan struct{})}
+	if req.Type == twalk {
+		call.fid = req.NewFid
+	}
+	return call
+}
+
+// start registers call and puts req among what is to be sent.
+func (c *Client) start(call *clientCall, req *message) error {
+	c.calls.mu.Lock()
+	defer c.calls.mu.Unlock()
+	if err := c.calls.tagged(call); err != nil {
+		return err
+	}
+	req.Tag = call.tag
+	if err := c.out.add(c.dialect, req); err != nil {
+		c.calls.forget(call)
+		return err
+	}
+	return nil
+}
+
+// leave gives call up: it is flushed, and what it did is settled when the
+// server answers. It reports false if the reply is there.
+func (c *Client) leave(call *clientCall) bool {
+	t := &c.calls
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls[call.tag] != call {
+		return false
+	}
+	call.left = true
+	flush := &clientCall{typ: tflush, left: true, flushes: call}
+	if t.tagged(flush) != nil {
+		call.done = nil // no tag is left: like a clunk, it is only awaited
+		return true
+	}
+	c.out.add(c.dialect, &message{Type: tflush, Tag: flush.tag, OldTag: call.tag})
+	return true
+}
+
+// failure returns the error that r is, as an answer to a request of type t.
+func (r *clientReply) failure(t messageType) error {
+	switch r.Type {
+	case t + 1:
+		return nil
+	case rerror:
+		return errorOfText(r.Ename)
+	case rlerror:
+		return errorOfErrno(r.Ecode)
+	}
+	return fsys.E(fsys.Unavailable, fmt.Sprintf("the server answered %v with %v", t, r.Type))
+}
+
+// settle puts in order what became of the fid of call, whose reply is r, or
+// nil if it was never performed: taken says that the caller still wants it.
+func (c *Client) settle(call *clientCall, r *clientReply, taken bool) {
+	ok := r != nil && r.Type == call.typ+1
+	switch call.typ {
+	case tattach, twalk:
+		switch made := ok && len(r.Qids) == call.names; {
+		case !made:
+			c.calls.freeFid(call.fid)
+		case !taken:
+			c.clunk(call.fid)
+		}
+	case topen, tlopen, tcreate, tlcreate:
+		if !ok || !taken {
+			c.clunk(call.fid)
+		}
+	case tclunk, tremove:
+		if r != nil {
+			c.calls.freeFid(call.fid) // also if it failed
+		} else if call.typ == tremove {
+			c.clunk(call.fid)
+		}
+	}
+}
+
+// clunk ends fid without waiting.
+func (c *Client) clunk(fid uint32) {
+	call := &clientCall{typ: tclunk, fid: fid, left: true}
+	c.start(call, &message{Type: tclunk, Fid: fid}) // fails only when all fids are gone
+}
+
+// why returns why the connection ended.
+func (c *Client) why() error {
+	c.calls.mu.Lock()
+	defer c.calls.mu.Unlock()
+	return c.calls.err
+}

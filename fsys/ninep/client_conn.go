@@ -1,0 +1,181 @@
+package ninep
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"agent9/fsys"
+)
+
+// A sendQueue gathers frames for one goroutine that writes them: a caller
+// whose context ends must not be held by a server that does not read.
+type sendQueue struct {
+	mu    sync.Mutex
+	b     []byte
+	spare []byte        // what b is exchanged with
+	space chan struct{} // closed when b was taken; made by who waits for that
+	wake  chan struct{}
+}
+
+// maxQueued is how many bytes may wait to be sent before a call waits itself.
+const maxQueued = 4 << 20
+
+func (q *sendQueue) init() { q.wake = make(chan struct{}, 1) }
+
+// room waits until the queue has room.
+func (q *sendQueue) room(ctx context.Context, done <-chan struct{}) error {
+	for {
+		q.mu.Lock()
+		if len(q.b) < maxQueued {
+			q.mu.Unlock()
+			return nil
+		}
+		if q.space == nil {
+			q.space = make(chan struct{})
+		}
+		space := q.space
+		q.mu.Unlock()
+		select {
+		case <-space:
+		case <-done:
+			return nil // start knows why
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (q *sendQueue) add(d dialect, m *message) error {
+	q.mu.Lock()
+	b, err := appendMessage(q.b, d, m)
+	q.b = b
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// take returns all that is to be sent. sent is what it returned before.
+func (q *sendQueue) take(sent []byte) []byte {
+	if cap(sent) > maxQueued/4 {
+		sent = nil // a large write should not stay in memory
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := q.b
+	q.b = sent[:0]
+	if q.space != nil {
+		close(q.space)
+		q.space = nil
+	}
+	return b
+}
+
+// send writes until the connection ends.
+func (c *Client) send() {
+	var b []byte
+	for {
+		select {
+		case <-c.out.wake:
+		case <-c.done:
+			return
+		}
+		for {
+			if b = c.out.take(b); len(b) == 0 {
+				break
+			}
+			if _, err := c.conn.Write(b); err != nil {
+				c.end(lost(err))
+				return
+			}
+		}
+	}
+}
+
+// receive hands out replies until the connection ends.
+func (c *Client) receive(frames *frameReader) {
+	defer frames.drop()
+	for {
+		b, err := frames.next(c.msize)
+		if err != nil {
+			c.end(lost(err))
+			return
+		}
+		r := clientReplies.Get().(*clientReply)
+		r.frame, b = frames.keep(b)
+		if err = decodeMessage(b, c.dialect, &r.message); err == nil {
+			err = c.deliver(r)
+		}
+		if err != nil {
+			c.end(&fsys.Error{Code: fsys.Unavailable, Err: err,
+				Reason: fmt.Sprintf("the server's reply %x cannot be: %s", head(b), fsys.ReasonOf(err))})
+			return
+		}
+	}
+}
+
+func head(b []byte) []byte { return b[:min(len(b), 16)] }
+
+// deliver gives r to who waits for it, or settles what nobody waits for.
+func (c *Client) deliver(r *clientReply) error {
+	t := &c.calls
+	t.mu.Lock()
+	call := t.calls[r.Tag]
+	switch {
+	case call == nil || call.answered:
+		t.mu.Unlock()
+		return fsys.E(fsys.Unavailable, "nothing with its tag was asked")
+	case !call.left:
+		t.forget(call)
+		t.mu.Unlock()
+		call.reply = r
+		close(call.done)
+		return nil
+	case call.flushes != nil: // the flushed tag is free from here on
+		old := call.flushes
+		t.forget(call)
+		t.forget(old)
+		t.mu.Unlock()
+		if !old.answered {
+			c.settle(old, nil, false)
+		}
+	case call.done == nil:
+		t.forget(call)
+		t.mu.Unlock()
+		c.settle(call, r, false)
+	default: // its Rflush is still to come
+		call.answered = true
+		t.mu.Unlock()
+		c.settle(call, r, false)
+	}
+	r.free()
+	return nil
+}
+
+func lost(err error) error {
+	return &fsys.Error{Code: fsys.Unavailable, Reason: "the connection to the server was lost: " + err.Error(), Err: err}
+}
+
+// end makes every call fail with err, unless the connection has ended before.
+func (c *Client) end(err error) {
+	t := &c.calls
+	t.mu.Lock()
+	if t.err != nil {
+		t.mu.Unlock()
+		return
+	}
+	t.err = err
+	calls := t.calls
+	t.calls = nil
+	t.mu.Unlock()
+	for _, call := range calls {
+		if !call.left {
+			close(call.done)
+		}
+	}
+	close(c.done)
+	c.conn.Close()
+}
