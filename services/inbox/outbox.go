@@ -8,16 +8,21 @@ import (
 	"agent9/store"
 )
 
-// Deliver puts m into the inbox of the agent to, in tx, or refuses it: no such
-// agent is fsys.NotExist, one that does not take it fsys.Permission.
-type Deliver func(ctx context.Context, tx store.Store, to string, m Message) error
+// Find returns what puts a message into the inbox of the agent to, in a
+// transaction, or refuses: no such agent is fsys.NotExist, one that does not
+// take messages from here fsys.Permission. It is asked before the transaction,
+// because finding an agent may take time.
+type Find func(ctx context.Context, to string) (Deliver, error)
+
+// Deliver puts m into one agent's inbox, in tx; see [Inbox.Deliver].
+type Deliver func(ctx context.Context, tx store.Store, m Message) (id string, err error)
 
 // An Outbox sends what one agent writes. Either a message is in the inbox that
 // it is for and in sent, or its writer was refused.
 type Outbox struct {
 	st      store.Updater
 	name    fsys.Caller
-	deliver Deliver
+	find    Find
 	note    Note
 	sent    *store.Log
 	root    *fsys.Table
@@ -26,7 +31,7 @@ type Outbox struct {
 // NewOutbox returns the outbox of the agent name that is kept in st, which may
 // be empty. Whoever writes it, its messages are from that agent. note may be
 // nil.
-func NewOutbox(ctx context.Context, st store.Updater, name string, deliver Deliver, note Note) (*Outbox, error) {
+func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, note Note) (*Outbox, error) {
 	sent, err := store.OpenLog(ctx, store.Sub(st, "sent/"))
 	if err != nil {
 		return nil, err
@@ -34,7 +39,7 @@ func NewOutbox(ctx context.Context, st store.Updater, name string, deliver Deliv
 	if note == nil {
 		note = func(store.Store, string, any) error { return nil }
 	}
-	o := &Outbox{st: st, name: fsys.Caller(name), deliver: deliver, note: note, sent: sent}
+	o := &Outbox{st: st, name: fsys.Caller(name), find: find, note: note, sent: sent}
 	o.root = fsys.NewTable(
 		fsys.Entry{Name: newName, Node: &fsys.Call{Do: o.send}},
 		fsys.Entry{Name: "sent", Node: sent.Tape()},
@@ -78,6 +83,10 @@ func (o *Outbox) send(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	m.From = o.name
+	deliver, err := o.find(ctx, to)
+	if err != nil {
+		return nil, err
+	}
 	err = o.st.Update(ctx, func(tx store.Store) error {
 		if m.ID == "" {
 			m.ID, err = o.newID(ctx, tx)
@@ -87,7 +96,7 @@ func (o *Outbox) send(ctx context.Context, req []byte) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		return o.sendNow(ctx, tx, to, m)
+		return o.sendNow(ctx, tx, deliver, to, m)
 	})
 	if err != nil {
 		return nil, err
@@ -124,9 +133,9 @@ type sentLine struct {
 	By fsys.Caller `json:"by,omitempty"` // who wrote it, if not the agent
 }
 
-func (o *Outbox) sendNow(ctx context.Context, tx store.Store, to string, m Message) error {
+func (o *Outbox) sendNow(ctx context.Context, tx store.Store, deliver Deliver, to string, m Message) error {
 	m.Time = now()
-	if err := o.deliver(ctx, tx, to, m); err != nil {
+	if _, err := deliver(ctx, tx, m); err != nil {
 		return err
 	}
 	by := fsys.CallerOf(ctx)

@@ -30,12 +30,11 @@ func (p *post) restart() {
 	p.start()
 	var err error
 	p.out, err = inbox.NewOutbox(p.t.Context(), store.Sub(p.st, "outbox/"), "alice",
-		func(ctx context.Context, tx store.Store, to string, m inbox.Message) error {
+		func(_ context.Context, to string) (inbox.Deliver, error) {
 			if to != "bob" {
-				return fsys.E(fsys.NotExist, "there is no agent "+to)
+				return nil, fsys.E(fsys.NotExist, "there is no agent "+to)
 			}
-			_, err := p.in.Deliver(ctx, tx, m)
-			return err
+			return p.in.Deliver, nil
 		},
 		func(_ store.Store, event string, _ any) error {
 			p.events = append(p.events, event)
