@@ -31,7 +31,7 @@ func (p *post) restart() {
 	var err error
 	p.out, err = inbox.NewOutbox(p.t.Context(), store.Sub(p.st, "outbox/"), "alice",
 		func(_ context.Context, to string) (inbox.Deliver, error) {
-			if to != "bob" {
+			if to == "nobody" {
 				return nil, fsys.E(fsys.NotExist, "there is no agent "+to)
 			}
 			return p.in.Deliver, nil

@@ -51,13 +51,12 @@ type Queues struct {
 	Jobs       int `json:"jobs"`
 }
 
-// Budget is the agent's money in short; what is not limited is left out.
+// Budget is the agent's money in short.
 type Budget struct {
-	Held      budget.Micros  `json:"held_microusd"`
-	SpentDay  budget.Micros  `json:"spent_day_microusd"`
-	Spent     budget.Micros  `json:"spent_total_microusd"`
-	LeftDay   *budget.Micros `json:"left_day_microusd,omitempty"`
-	LeftTotal *budget.Micros `json:"left_total_microusd,omitempty"`
+	Held     budget.Micros  `json:"held_microusd"`
+	SpentDay budget.Micros  `json:"spent_day_microusd"`
+	Spent    budget.Micros  `json:"spent_total_microusd"`
+	Left     *budget.Micros `json:"left_microusd"` // null: no limit
 }
 
 // Options connects the service to the agent that it is about.
