@@ -20,12 +20,12 @@ type Deliver func(ctx context.Context, tx store.Store, m Message) (id string, er
 // An Outbox sends what one agent writes. Either a message is in the inbox that
 // it is for and in sent, or its writer was refused.
 type Outbox struct {
-	st      store.Updater
-	name    fsys.Caller
-	find    Find
-	note    Note
-	sent    *store.Log
-	root    *fsys.Table
+	st   store.Updater
+	name fsys.Caller
+	find Find
+	note Note
+	sent *store.Log
+	root *fsys.Table
 }
 
 // NewOutbox returns the outbox of the agent name that is kept in st, which may
