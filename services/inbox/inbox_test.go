@@ -429,6 +429,26 @@ func TestPutBackWakesAWaiter(t *testing.T) {
 	})
 }
 
+// What a handle has got it returns at once, also to who cannot wait.
+func TestReadOfWhatIsHereDoesNotWait(t *testing.T) {
+	b := newBox(t)
+	b.send("message")
+	h := b.open("next")
+	p := make([]byte, 10)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := fsys.ReadAt(gone, h, p, 0)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, "message", body(t, b.open("next")), "who does not wait takes nothing")
+	b.send("another")
+	n, err := fsys.ReadAt(t.Context(), h, p, 0)
+	require.NoError(t, err)
+	require.Equal(t, 10, n)
+	n, err = fsys.ReadAt(gone, h, p, 10)
+	require.NoError(t, err)
+	require.Equal(t, 10, n)
+}
+
 // Sync of one copy of a descriptor does not wait for a read of another.
 func TestSyncDoesNotWaitForAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

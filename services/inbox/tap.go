@@ -52,20 +52,21 @@ var (
 	_ fsys.Syncer = (*cup)(nil)
 )
 
-// ReadAt waits for the message if this handle has none yet. What it returns
-// with an error does not count as read.
+// ReadAt waits for the message if this handle has none yet; what is here
+// already is returned also when ctx is done. A read whose ctx is done when the
+// message comes returns nothing of it.
 func (h *cup) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fsys.E(fsys.Invalid, "a negative offset")
 	}
-	if err := h.fill(ctx); err != nil {
-		return 0, err
+	if !h.full() {
+		if err := h.fill(ctx); err != nil {
+			return 0, err
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case ctx.Err() != nil:
-		return 0, context.Cause(ctx)
 	case h.closed:
 		return 0, fsys.BadHandle
 	case h.gone, off >= int64(len(h.got.line)):
@@ -78,18 +79,25 @@ func (h *cup) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// full reports whether there is nothing to wait for.
+func (h *cup) full() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.got != nil || h.closed
+}
+
 // fill gets the message, once.
 func (h *cup) fill(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case h.turn <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	defer func() { <-h.turn }()
-	h.mu.Lock()
-	done := h.got != nil || h.closed
-	h.mu.Unlock()
-	if done {
+	if h.full() {
 		return nil
 	}
 	d, err := h.tap.in.draw(ctx, h.tap.take)
@@ -101,6 +109,9 @@ func (h *cup) fill(ctx context.Context) error {
 	h.got = d
 	if h.closed {
 		h.putBack()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return nil
 }
