@@ -188,6 +188,7 @@ func (c *change) count(q queue, n int) {
 }
 
 // dropTo drops the oldest messages that nobody has taken until only n wait.
+// One that is taken before this is committed is still read by who took it.
 func (c *change) dropTo(n int) error {
 	for p, err := range store.All(c.ctx, c.tx, string(waiting)) {
 		if err != nil {
