@@ -1,0 +1,144 @@
+//go:build unix
+
+// Package exec is a provider that runs a program as the model.
+//
+// The command is run with sh -c, once for each request: the last user message
+// is on its standard input, the whole request as JSON in the file named by the
+// environment variable AGENT9_REQUEST, and what it prints is the answer, passed
+// on as it comes. An exit status other than 0 fails the request, with the end
+// of what it printed on standard error as the reason.
+//
+// The command is a process group of its own, which is killed when the request
+// is cancelled. The answer ends when the command does: what it leaves behind
+// in its group is killed too, after half a second if it still holds the output
+// open.
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"agent9/fsys"
+	"agent9/providers/compute"
+)
+
+// RequestVar is the environment variable that names the file with the request.
+const RequestVar = "AGENT9_REQUEST"
+
+// grace is how long the output is read on after the command has ended.
+const grace = 500 * time.Millisecond
+
+// Config says what to run.
+type Config struct {
+	Command string   // for sh -c
+	Dir     string   // where; empty is the daemon's own
+	Env     []string // nil is the daemon's own
+}
+
+type Provider struct{ config Config }
+
+var (
+	_ compute.Provider = (*Provider)(nil)
+	_ compute.Informer = (*Provider)(nil)
+)
+
+func New(c Config) (*Provider, error) {
+	if strings.TrimSpace(c.Command) == "" {
+		return nil, fsys.E(fsys.Invalid, "exec needs a command, as in exec:./model.sh")
+	}
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	return &Provider{c}, nil
+}
+
+// Info does not tell the command, which may contain what agents should not see.
+func (*Provider) Info() compute.Info {
+	return compute.Info{Driver: "exec", Kinds: []compute.Kind{compute.Chat, compute.Complete}, Free: true}
+}
+
+// Models returns "*": what a model's name means is the command's business.
+func (*Provider) Models(context.Context) ([]compute.Model, error) {
+	return []compute.Model{{Name: "*"}}, nil
+}
+
+func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+	file, err := requestFile(req)
+	if err != nil {
+		return compute.Usage{}, err
+	}
+	defer os.Remove(file)
+
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	out := &output{emit: emit, stop: stop}
+	stderr := &tail{}
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", p.config.Command)
+	cmd.Dir = p.config.Dir
+	cmd.Env = append(p.config.Env[:len(p.config.Env):len(p.config.Env)], RequestVar+"="+file)
+	cmd.Stdin = strings.NewReader(req.Last())
+	cmd.Stdout = out
+	cmd.Stderr = stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
+	cmd.WaitDelay = grace
+
+	if err := cmd.Start(); err != nil {
+		return compute.Usage{}, fsys.Wrap(fsys.Unavailable, "the command could not be started", err)
+	}
+	err = cmd.Wait()
+	killGroup(cmd.Process.Pid)
+	if ctx.Err() == nil && out.err == nil {
+		out.flush()
+	}
+	usage := compute.Estimate(req, out.size)
+	switch {
+	case out.err != nil:
+		return usage, out.err
+	case ctx.Err() != nil:
+		return usage, context.Cause(ctx)
+	case cmd.ProcessState.Success():
+		return usage, emit(compute.Chunk{Finish: "stop", Usage: &usage})
+	}
+	return usage, failure(cmd.ProcessState, stderr.text(), err)
+}
+
+// requestFile writes req to a file that only this user can read.
+func requestFile(req compute.Request) (string, error) {
+	f, err := os.CreateTemp("", "agent9-request-*.json")
+	if err != nil {
+		return "", fsys.Wrap(fsys.Unavailable, "the request could not be written to a file", err)
+	}
+	_, err = f.Write(append(req.Body.Bytes(), '\n'))
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", fsys.Wrap(fsys.Unavailable, "the request could not be written to a file", err)
+	}
+	return f.Name(), nil
+}
+
+// killGroup kills the process group that pid leads.
+func killGroup(pid int) error {
+	if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil {
+		return os.ErrProcessDone
+	}
+	return nil
+}
+
+// failure is the error of a command that ended with state.
+func failure(state *os.ProcessState, said string, err error) error {
+	how := fmt.Sprintf("the command ended with status %d", state.ExitCode())
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		how = "the command was ended by the signal " + ws.Signal().String()
+	}
+	if said != "" {
+		how += ": " + said
+	}
+	return &fsys.Error{Code: fsys.Unavailable, Reason: how, Err: err}
+}

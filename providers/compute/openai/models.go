@@ -1,0 +1,83 @@
+package openai
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"agent9/fsys"
+	"agent9/providers/compute"
+)
+
+// Models asks the server for its list.
+func (p *Provider) Models(ctx context.Context) ([]compute.Model, error) {
+	var res *http.Response
+	err := p.client.Get(ctx, "models", nil, &res)
+	if err = p.explain(ctx, res, err); err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var list struct {
+		Data []struct {
+			ID      string `json:"id"`
+			OwnedBy string `json:"owned_by"`
+			Context int    `json:"context_length"`
+			MaxLen  int    `json:"max_model_len"`
+		} `json:"data"`
+	}
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 8<<20))
+	if err == nil {
+		err = json.Unmarshal(raw, &list)
+	}
+	if err != nil {
+		return nil, &fsys.Error{Code: fsys.Unavailable, Reason: "the server's list of models is not one", Err: err}
+	}
+	models := []compute.Model{}
+	anyName := len(list.Data) == 0
+	for _, m := range list.Data {
+		if m.ID == "" || slices.ContainsFunc(models, func(o compute.Model) bool { return o.Name == m.ID }) {
+			continue
+		}
+		models = append(models, compute.Model{Name: m.ID, Context: max(m.Context, m.MaxLen), Kinds: kinds(m.ID)})
+		// llama.cpp serves the one model that it has under every name.
+		anyName = anyName || m.OwnedBy == "llamacpp"
+	}
+	if anyName {
+		// Also a server that lists nothing, and may load what is asked for.
+		models = append(models, compute.Model{Name: "*"})
+	}
+	return models, nil
+}
+
+// special has parts of names that tell what a model is for, where that is not
+// conversation.
+var special = []struct {
+	part  string
+	kinds []compute.Kind
+}{
+	{"embed", []compute.Kind{compute.Embeddings}},
+	{"whisper", []compute.Kind{compute.Transcribe}},
+	{"transcribe", []compute.Kind{compute.Transcribe}},
+	{"tts", []compute.Kind{compute.Speak}},
+	{"dall-e", []compute.Kind{compute.Image}},
+	{"image", []compute.Kind{compute.Image}},
+	{"davinci", []compute.Kind{compute.Complete}},
+	{"babbage", []compute.Kind{compute.Complete}},
+	{"moderation", []compute.Kind{}},
+	{"realtime", []compute.Kind{}},
+	{"sora", []compute.Kind{}},
+}
+
+// kinds guesses what the model called name is for; nil if it does not tell.
+// It serves to choose a default, never to refuse.
+func kinds(name string) []compute.Kind {
+	for _, s := range special {
+		if strings.Contains(strings.ToLower(name), s.part) {
+			return s.kinds
+		}
+	}
+	return nil
+}
