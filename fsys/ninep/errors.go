@@ -7,21 +7,28 @@ import (
 	"agent9/fsys"
 )
 
-// An errno is a Linux error number that no fsys.Code has, for the few answers
-// that only 9P2000.L knows.
-type errno uint32
+// A wireError is one of the few answers that no fsys.Code has.
+type wireError struct {
+	text  string // in 9P2000
+	errno uint32 // in 9P2000.L
+}
 
-const enodata errno = 61 // no such extended attribute
+var (
+	// errNoAuth refuses Tauth: a Plan 9 client then attaches without, and
+	// diod's clients do so only after ENOENT.
+	errNoAuth = &wireError{"authentication not required", 2}
+	errNoAttr = &wireError{"No data available", 61}
+)
 
-func (e errno) Error() string { return fsys.CodeOfErrno(uint32(e)).Text() }
+func (e *wireError) Error() string { return e.text }
 
 // Unwrap lets fsys.CodeOf see the nearest Code.
-func (e errno) Unwrap() error { return fsys.CodeOfErrno(uint32(e)) }
+func (e *wireError) Unwrap() error { return fsys.CodeOfErrno(e.errno) }
 
 // errnoOf returns what Rlerror carries.
 func errnoOf(err error) uint32 {
-	if e, ok := err.(errno); ok {
-		return uint32(e)
+	if e, ok := err.(*wireError); ok {
+		return e.errno
 	}
 	return fsys.CodeOf(err).Errno()
 }
@@ -41,6 +48,9 @@ const maxErrorText = 1024
 
 // errorText returns what Rerror carries.
 func errorText(err error, style errorStyle) string {
+	if e, ok := err.(*wireError); ok {
+		return e.text
+	}
 	code := fsys.CodeOf(err)
 	text := code.Text()
 	if style == exactErrors {

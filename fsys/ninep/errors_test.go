@@ -114,7 +114,8 @@ func TestErrorsComeBack(t *testing.T) {
 
 func TestErrnos(t *testing.T) {
 	for err, want := range map[error]uint32{
-		enodata:                       61,
+		errNoAttr:                     61,
+		errNoAuth:                     2,
 		fsys.E(fsys.Exhausted, "why"): 122,
 	} {
 		if got := errnoOf(err); got != want {

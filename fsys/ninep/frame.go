@@ -5,13 +5,16 @@ import (
 	"io"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"agent9/fsys"
 )
 
 // A frame is memory for one message, from a pool.
 type frame struct {
-	b []byte
+	b     []byte
+	held  *atomic.Int64 // if not nil, counts the bytes that are held until free
+	bytes int64
 }
 
 // Frames are kept by powers of two from 512 bytes to the largest msize.
@@ -35,7 +38,7 @@ func newFrame(n int) *frame {
 	class := frameClass(n)
 	f, ok := framePools[class].Get().(*frame)
 	if !ok {
-		f = &frame{make([]byte, 1<<(class+minFrameBits))}
+		f = &frame{b: make([]byte, 1<<(class+minFrameBits))}
 	}
 	f.b = f.b[:n]
 	return f
@@ -43,10 +46,26 @@ func newFrame(n int) *frame {
 
 // free gives the frame back. Nothing may hold on to its bytes.
 func (f *frame) free() {
+	if f.held != nil {
+		f.held.Add(-f.bytes)
+		f.held = nil
+	}
 	f.b = f.b[:cap(f.b)]
 	if class := frameClass(len(f.b)); len(f.b) == 1<<(class+minFrameBits) {
 		framePools[class].Put(f)
 	}
+}
+
+// hold counts f's bytes in held until f is freed. It does not if that would be
+// more than limit, and reports so.
+func (f *frame) hold(held *atomic.Int64, limit int64) bool {
+	n := int64(len(f.b))
+	if held.Add(n) > limit {
+		held.Add(-n)
+		return false
+	}
+	f.held, f.bytes = held, n
+	return true
 }
 
 // A frameReader cuts a byte stream into frames. It asks for memory only as
@@ -88,6 +107,12 @@ func (f *frameReader) next(limit uint32) ([]byte, error) {
 	b := f.buf[f.start : f.start+int(size)]
 	f.start += int(size)
 	return b, nil
+}
+
+// ready reports whether next will find a whole frame without waiting.
+func (f *frameReader) ready() bool {
+	have := f.end - f.start
+	return have >= 4 && uint64(binary.LittleEndian.Uint32(f.buf[f.start:])) <= uint64(have)
 }
 
 // fill reads until n bytes are in buf.

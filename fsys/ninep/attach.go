@@ -1,0 +1,144 @@
+package ninep
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"agent9/fsys"
+)
+
+// An attach is a tree that a client has been granted, for as long as it has a
+// fid in it.
+type attach struct {
+	options options
+	uid     uint32 // shown as the owner of every file: the client's own
+	name    string // the same for 9P2000
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	fids    atomic.Int32
+	revoked bool // guarded by the session's mu
+
+	contexts sync.Pool // of *opContext
+}
+
+// errRevoked answers what comes after the end of a grant.
+var errRevoked = fsys.E(fsys.Permission, "the grant was revoked or has expired")
+
+// options are what may follow the path in an aname.
+type options struct {
+	wait   time.Duration // the longest a read blocks before it reports the end; 0 is for ever
+	errors errorStyle
+	plain  bool // the client is a library, not v9fs
+}
+
+// parseAname cuts the options off an aname such as "/agents/alice?wait=5s".
+func parseAname(aname string) (path string, o options, err error) {
+	path, query, _ := strings.Cut(aname, "?")
+	for option := range strings.SplitSeq(query, "&") {
+		if option == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(option, "=")
+		ok := true
+		switch key {
+		case "wait":
+			o.wait, err = time.ParseDuration(value)
+			ok = err == nil && o.wait > 0
+		case "errors":
+			o.errors, ok = map[string]errorStyle{"auto": autoErrors, "exact": exactErrors, "full": fullErrors}[value]
+		case "stream":
+			o.plain, ok = true, value == "plain"
+		default:
+			return "", o, fsys.E(fsys.Invalid, "unknown option in aname: "+key)
+		}
+		if !ok {
+			return "", o, fsys.E(fsys.Invalid, "bad value in aname: "+option)
+		}
+	}
+	return path, o, nil
+}
+
+func (r *request) attach() error {
+	c, s, m := r.conn, r.s, &r.m
+	path, opts, err := parseAname(m.Aname)
+	if err != nil {
+		return err
+	}
+	grant, err := c.srv.Attach(r.ctx, c.peer, m.Uname, path)
+	if err != nil {
+		return err
+	}
+	a := &attach{options: opts, uid: m.NUname, name: m.Uname}
+	if a.uid == noUID {
+		a.uid = uint32(max(c.peer.UID, 0))
+	}
+	a.ctx, a.cancel = context.WithCancelCause(s.ctx)
+	a.ctx = fsys.WithCaller(a.ctx, grant.Caller)
+	// The root's path tells trees apart, also those that different callers
+	// are shown under one name.
+	root := &place{qid: qid{Path: c.srv.paths.path(0, 0, string(grant.Caller))}}
+	if root, err = c.srv.placeAt(a.ctx, root, path, grant.Root); err != nil {
+		a.cancel(err)
+		return err
+	}
+	root.up, root.name = nil, "/"
+	err = s.commit(r, func() error {
+		f := r.reserved
+		f.att, f.at, f.state = a, root, fidWalked
+		a.fids.Add(1)
+		return nil
+	})
+	if err != nil {
+		a.cancel(err)
+		return err
+	}
+	if grant.Done != nil {
+		c.workers.Go(func() { s.watch(a, grant.Done) })
+	}
+	m.Qid = root.qid
+	return nil
+}
+
+// watch revokes a when done is closed. It ends with a.
+func (s *session) watch(a *attach, done <-chan struct{}) {
+	select {
+	case <-done:
+	case <-a.ctx.Done():
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.revoked = true
+	a.cancel(errRevoked)
+	for _, r := range s.tags {
+		if r.att == a {
+			r.cancel()
+		}
+	}
+}
+
+// unuse says that a fid of a is gone.
+func (a *attach) unuse() {
+	if a.fids.Add(-1) == 0 {
+		a.cancel(nil)
+	}
+}
+
+// newContext returns a context for r. A context is used again only after a
+// read or a look at something that is not a Message: everything else may keep
+// it, to act later in the name of who is attached.
+func (a *attach) newContext(r *request) *opContext {
+	switch r.m.Type {
+	case tread, treaddir, tstat, tgetattr, tstatfs:
+		r.pooled = r.fid.at.qid.Type&qtTmp == 0
+	}
+	if r.pooled {
+		if c, ok := a.contexts.Get().(*opContext); ok {
+			return c
+		}
+	}
+	return &opContext{Context: a.ctx}
+}

@@ -1,0 +1,313 @@
+package ninep
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"agent9/fsys"
+)
+
+// A fid is a client's number for a file. The session's mu guards it.
+type fid struct {
+	num   uint32
+	att   *attach
+	at    *place
+	state fidState
+	gone  bool // clunked, or the session has ended
+
+	// Since it was opened:
+	handle fsys.Handle
+	flag   fsys.Flag
+	kind   fsys.Kind
+	remove bool          // when it is clunked (ORCLOSE)
+	ops    []*request    // that use handle; it is not closed before they end
+	owned  bool          // a clunk will close handle, else the last of ops does
+	idle   chan struct{} // closed when the last of ops ends, for a clunk that waits
+	tail   continuation
+	list   listing
+	locks  uint64 // path that it may hold locks on; 0 is none
+}
+
+type fidState uint8
+
+const (
+	fidReserved fidState = iota // the request that makes it is under way
+	fidWalked
+	fidBusy // being opened
+	fidOpen
+)
+
+// A place is a file and the way to it from the root of an attach. It does not
+// change.
+type place struct {
+	up   *place // nil at the root
+	name string
+	node fsys.Node
+	qid  qid
+	gen  uint64
+}
+
+// A pathKey makes qid paths. It is new for each start of the server, so that
+// a path tells nothing and is not remembered longer than the file is.
+type pathKey [32]byte
+
+func newPathKey() (k pathKey) {
+	rand.Read(k[:])
+	return k
+}
+
+// path returns the qid path of the file that bears name, for the gen-th time,
+// in the directory whose path is dir: 56 bits of a keyed hash.
+func (k *pathKey) path(dir, gen uint64, name string) uint64 {
+	b := make([]byte, 0, 512)
+	b = append(b, k[:]...)
+	b = binary.LittleEndian.AppendUint64(b, dir)
+	b = binary.LittleEndian.AppendUint64(b, gen)
+	b = append(b, name...)
+	sum := sha256.Sum256(b)
+	return binary.LittleEndian.Uint64(sum[:]) >> 8
+}
+
+// placeAt returns the place of the file that bears name in up.
+func (s *Server) placeAt(ctx context.Context, up *place, name string, n fsys.Node) (*place, error) {
+	info, err := n.Stat(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &place{up: up, name: name, node: n, qid: s.qidOf(up, name, info), gen: info.Gen}, nil
+}
+
+func (s *Server) qidOf(up *place, name string, info fsys.Info) qid {
+	return qid{qidType(info.Kind), info.Version, s.paths.path(up.qid.Path, info.Gen, name)}
+}
+
+// qidNow is the qid of a place whose Info has been asked for again.
+func (s *Server) qidNow(p *place, info fsys.Info) qid {
+	if info.Gen != p.gen && p.up != nil {
+		return s.qidOf(p.up, p.name, info)
+	}
+	return qid{qidType(info.Kind), info.Version, p.qid.Path}
+}
+
+// begin registers r, or answers it at once if it can: with an error, or as
+// it needs no service.
+func (s *session) begin(r *request) (answered bool, err error) {
+	c, m := s.conn, &r.m
+	if int(c.running.Load()) >= c.srv.MaxRequests {
+		return false, fsys.E(fsys.Busy, "too many requests are under way on this connection")
+	}
+	if m.Type == twrite {
+		if err := r.keepBody(); err != nil {
+			return false, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch m.Type {
+	case tauth:
+		return false, errNoAuth
+	case tattach:
+		if m.Afid != noFid {
+			return false, errNoAuth
+		}
+		err = s.reserve(r, m.Fid)
+		r.ctx = &opContext{Context: s.ctx}
+	default:
+		err = s.beginFid(r)
+	}
+	if err != nil {
+		return false, err
+	}
+	if m.Type == tclunk && r.fid.handle == nil && r.fid.state == fidWalked {
+		r.fid.att.unuse()
+		return true, nil
+	}
+	s.tags[m.Tag] = r
+	c.running.Add(1)
+	return false, nil
+}
+
+// keepBody makes the data of a Twrite outlive the reader's buffer.
+func (r *request) keepBody() error {
+	r.body, r.m.Data = r.conn.in.keep(r.m.Data)
+	if !r.body.hold(&r.conn.held, r.conn.srv.MaxBytes) {
+		r.body.free()
+		r.body = nil
+		return errTooMuch
+	}
+	return nil
+}
+
+// lookUp returns a fid that is in use.
+func (s *session) lookUp(num uint32) (*fid, error) {
+	if f := s.fids[num]; f != nil && f.state != fidReserved {
+		return f, nil
+	}
+	return nil, fsys.BadHandle
+}
+
+// reserve makes num a fid of r, to be in use when r commits.
+func (s *session) reserve(r *request, num uint32) error {
+	switch {
+	case num == noFid:
+		return fsys.E(fsys.BadHandle, "this number cannot be a fid")
+	case s.fids[num] != nil:
+		return fsys.E(fsys.BadHandle, "the new fid is in use")
+	case len(s.fids) >= s.conn.srv.MaxFids:
+		return fsys.E(fsys.Busy, "too many fids on this connection")
+	}
+	r.reserved = &fid{num: num}
+	s.fids[num] = r.reserved
+	return nil
+}
+
+// beginFid finds the fids of r and checks that they are fit for it.
+func (s *session) beginFid(r *request) (err error) {
+	m := &r.m
+	num := m.Fid
+	switch m.Type {
+	case tmkdir, tunlinkat, tsymlink, tmknod, tlink:
+		num = m.DirFid
+	case trename, trenameat:
+		if r.dir, err = s.lookUp(m.DirFid); err != nil {
+			return err
+		}
+	}
+	f, err := s.lookUp(num)
+	if err != nil {
+		return err
+	}
+	if f.att.revoked && m.Type != tclunk && m.Type != tremove {
+		return errRevoked
+	}
+	r.fid, r.att = f, f.att
+	switch m.Type {
+	case twalk:
+		if f.state != fidWalked {
+			return fsys.E(fsys.BadHandle, "an open fid cannot be walked")
+		}
+		if m.NewFid != m.Fid {
+			err = s.reserve(r, m.NewFid)
+		}
+	case txattrwalk:
+		err = s.reserve(r, m.NewFid)
+	case topen, tlopen, tcreate, tlcreate:
+		if f.state != fidWalked {
+			return fsys.E(fsys.BadHandle, "the fid is open already")
+		}
+		f.state, r.opening = fidBusy, true
+	case tread, treaddir:
+		err = s.use(r, fsys.Read)
+	case twrite:
+		err = s.use(r, fsys.Write)
+	case tfsync, tlock, tgetlock:
+		err = s.use(r, 0)
+	case twstat:
+		if f.state == fidOpen {
+			err = s.use(r, 0)
+		}
+	case tclunk, tremove:
+		s.forget(f)
+	}
+	if err == nil {
+		r.ctx = r.att.newContext(r)
+	}
+	return err
+}
+
+// use registers r as a user of its fid's handle, which must be open for flag.
+func (s *session) use(r *request, flag fsys.Flag) error {
+	f := r.fid
+	switch {
+	case f.state != fidOpen:
+		return fsys.E(fsys.BadHandle, "the fid is not open")
+	case f.flag&flag != flag:
+		return fsys.E(fsys.BadHandle, "the fid is not open for this")
+	}
+	r.using = true
+	f.ops = append(f.ops, r)
+	return nil
+}
+
+// forget frees the number of f for another use, and ends what waits on it.
+func (s *session) forget(f *fid) {
+	delete(s.fids, f.num)
+	f.gone, f.owned = true, true
+	for _, op := range f.ops {
+		switch op.op {
+		case tread, treaddir, tlock:
+			op.cancel()
+		}
+	}
+}
+
+// release undoes what r held on fids. It returns a fid that r was the last to
+// use and whose handle nobody else will close.
+func (s *session) release(r *request) (unused *fid) {
+	if n := r.reserved; n != nil && !r.committed && s.fids[n.num] == n {
+		delete(s.fids, n.num)
+	}
+	f := r.fid
+	if f == nil {
+		return nil
+	}
+	if r.opening && f.state == fidBusy {
+		f.state = fidWalked
+	}
+	if !r.using {
+		return nil
+	}
+	i := slices.Index(f.ops, r)
+	f.ops = slices.Delete(f.ops, i, i+1)
+	switch {
+	case len(f.ops) > 0 || !f.gone:
+		return nil
+	case !f.owned:
+		return f
+	case f.idle != nil:
+		close(f.idle)
+		f.idle = nil
+	}
+	return nil
+}
+
+// discard closes what f has open, without Sync: its client has gone away or
+// did not wait.
+func (s *session) discard(f *fid) {
+	ctx := s.ctx
+	if f.remove {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(f.att.ctx), time.Second)
+		defer cancel()
+	}
+	s.close(ctx, f, false)
+}
+
+// close ends f, which is gone and whose handle nobody uses.
+func (s *session) close(ctx context.Context, f *fid, inOrder bool) (err error) {
+	if f.handle != nil {
+		s.mu.Lock()
+		node := f.at.node
+		s.mu.Unlock()
+		if inOrder {
+			err = fsys.Sync(ctx, f.handle)
+		}
+		if cerr := f.handle.Close(); err == nil {
+			err = cerr
+		}
+		if f.remove {
+			if rerr := fsys.Remove(ctx, node); err == nil {
+				err = rerr
+			}
+		}
+		if f.locks != 0 {
+			s.conn.srv.locks.release(f.locks, f)
+		}
+	}
+	f.att.unuse()
+	return err
+}

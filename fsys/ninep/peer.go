@@ -1,0 +1,25 @@
+package ninep
+
+import "net"
+
+// peerUID returns who is at the other end of a Unix socket, or -1.
+func peerUID(conn net.Conn) int {
+	u, ok := conn.(*net.UnixConn)
+	if !ok {
+		return -1
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return -1
+	}
+	uid := -1
+	err = raw.Control(func(fd uintptr) {
+		if n, err := credentials(int(fd)); err == nil {
+			uid = n
+		}
+	})
+	if err != nil {
+		return -1
+	}
+	return uid
+}

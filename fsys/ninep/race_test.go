@@ -1,0 +1,5 @@
+//go:build race
+
+package ninep
+
+const raceEnabled = true // sync.Pool then drops things at random

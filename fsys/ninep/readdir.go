@@ -1,0 +1,146 @@
+package ninep
+
+import "agent9/fsys"
+
+// A listing is a directory as it was when it was read from the beginning.
+// The session's mu guards it; entries do not change.
+type listing struct {
+	entries []fsys.Entry
+	taken   bool
+	// 9P2000 only: the two offsets that may be read at, and which entries
+	// they are. start is where the last reply began, for a client that asks
+	// again after a flush.
+	start, end     uint64
+	startAt, endAt int
+}
+
+// readDir serves Treaddir, and Tread of a directory.
+func (r *request) readDir() error {
+	f, m := r.fid, &r.m
+	if f.kind != fsys.Directory {
+		return fsys.NotDir
+	}
+	r.s.mu.Lock()
+	list, at := f.list, f.at
+	r.s.mu.Unlock()
+	if m.Offset == 0 {
+		entries, err := fsys.List(r.ctx, at.node)
+		if err != nil {
+			return err
+		}
+		list = listing{entries: entries, taken: true}
+	}
+	p, err := r.newData(int(min(m.Count, r.s.msize-readHeader)))
+	if err != nil {
+		return err
+	}
+	if r.s.dialect == linux {
+		err = r.listLinux(&list, p)
+	} else {
+		err = r.listPlan9(&list, p)
+	}
+	if err != nil {
+		return err
+	}
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	f.list = list
+	return nil
+}
+
+var (
+	errDirOffset = fsys.E(fsys.Invalid, "a directory is read from its beginning, or where a read of it ended")
+	errDirCount  = fsys.E(fsys.Invalid, "the count is too small for the next entry")
+)
+
+// listPlan9 fills p with whole stat entries.
+func (r *request) listPlan9(l *listing, p []byte) error {
+	i := l.endAt
+	switch r.m.Offset {
+	case l.end:
+	case l.start:
+		i = l.startAt
+	default:
+		return errDirOffset
+	}
+	at, _ := r.place()
+	l.start, l.startAt = r.m.Offset, i
+	b := p[:0]
+	for ; i < len(l.entries); i++ {
+		e := l.entries[i]
+		info, err := e.Node.Stat(r.ctx)
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if err != nil {
+			continue // removed since
+		}
+		d := r.dirOf(e.Name, r.conn.srv.qidOf(at, e.Name, info), info)
+		had := len(b)
+		if b = appendDir(b, &d); len(b) > len(p) {
+			b = b[:had]
+			break
+		}
+	}
+	if len(b) == 0 && i < len(l.entries) {
+		return errDirCount
+	}
+	l.end, l.endAt = l.start+uint64(len(b)), i
+	r.setData(len(b))
+	return nil
+}
+
+// listLinux fills p with whole entries of Rreaddir. "." and ".." come first,
+// as they do from a disk. The offset of an entry is how many come before the
+// next.
+func (r *request) listLinux(l *listing, p []byte) error {
+	if !l.taken || r.m.Offset > uint64(len(l.entries)+2) {
+		return errDirOffset
+	}
+	at, _ := r.place()
+	b := p[:0]
+	i := int(r.m.Offset)
+	for ; i < len(l.entries)+2; i++ {
+		e, ok := r.direntAt(at, l, i)
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if !ok {
+			continue // removed since
+		}
+		had := len(b)
+		if b = appendDirent(b, &e); len(b) > len(p) {
+			b = b[:had]
+			break
+		}
+	}
+	if len(b) == 0 && i < len(l.entries)+2 {
+		return errDirCount
+	}
+	r.setData(len(b))
+	return nil
+}
+
+// direntAt returns the i-th entry, if it is still there.
+func (r *request) direntAt(at *place, l *listing, i int) (dirent, bool) {
+	e := dirent{Offset: uint64(i + 1), Type: modeDir >> 12}
+	switch i {
+	case 0:
+		e.Name, e.Qid = ".", at.qid
+		return e, true
+	case 1:
+		e.Name, e.Qid = "..", at.qid
+		if at.up != nil {
+			e.Qid = at.up.qid
+		}
+		return e, true
+	}
+	entry := l.entries[i-2]
+	info, err := entry.Node.Stat(r.ctx)
+	if err != nil {
+		return e, false
+	}
+	e.Name, e.Qid = entry.Name, r.conn.srv.qidOf(at, entry.Name, info)
+	e.Type = uint8(linuxMode(e.Qid.Type, 0) >> 12)
+	return e, true
+}

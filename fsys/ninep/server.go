@@ -1,0 +1,187 @@
+package ninep
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"agent9/fsys"
+)
+
+// A Peer is what the transport knows about a client.
+type Peer struct {
+	Addr net.Addr
+	UID  int                  // of the process at the other end of a Unix socket; -1 if unknown
+	TLS  *tls.ConnectionState // nil without TLS
+}
+
+// A Grant is the answer to an attach.
+type Grant struct {
+	Root   fsys.Node
+	Caller fsys.Caller
+	// Done, if not nil, is closed when the grant is revoked or has expired.
+	// Requests under way are cancelled then, and later ones get Permission.
+	Done <-chan struct{}
+}
+
+// A Server serves file trees to 9P clients. The zero value of a limit means
+// its default. A Server must not be copied, and its fields must not change
+// after the first connection.
+type Server struct {
+	// Attach says what a client may see. uname is what it claims to be;
+	// options have been cut off aname. ctx ends with the request.
+	Attach func(ctx context.Context, peer Peer, uname, aname string) (Grant, error)
+
+	MaxMsize     uint32        // largest message, 4 KiB to 4 MiB; default 1 MiB
+	MaxFids      int           // per connection; default 65,536
+	MaxRequests  int           // under way at once per connection; default 1,024
+	MaxBytes     int64         // of file data held for them per connection; default 64 MiB
+	WriteTimeout time.Duration // for a client to take a part of a reply; default 1 minute
+	Log          *slog.Logger  // default: nothing is logged
+
+	once  sync.Once
+	begun time.Time
+	ctx   context.Context
+	end   context.CancelFunc
+	paths pathKey
+	locks lockTable
+	conns sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	open   map[interface{ Close() error }]struct{} // listeners and connections
+}
+
+// Largest a client may be served with; what a client that asks for more gets.
+const defaultMsize = 1 << 20
+
+func (s *Server) init() {
+	s.once.Do(func() {
+		s.begun = time.Now()
+		s.ctx, s.end = context.WithCancel(context.Background())
+		s.paths = newPathKey()
+		s.open = map[interface{ Close() error }]struct{}{}
+		s.MaxMsize = min(max(orDefault(s.MaxMsize, defaultMsize), minMsize), maxMsize)
+		s.MaxFids = orDefault(s.MaxFids, 1<<16)
+		s.MaxRequests = orDefault(s.MaxRequests, 1024)
+		s.MaxBytes = max(orDefault(s.MaxBytes, 64<<20), 2*int64(s.MaxMsize))
+		s.WriteTimeout = orDefault(s.WriteTimeout, time.Minute)
+		if s.Log == nil {
+			s.Log = slog.New(slog.DiscardHandler)
+		}
+	})
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Serve accepts connections on l and serves them. It returns nil after
+// Shutdown, else the error of l, and closes l.
+func (s *Server) Serve(l net.Listener) error {
+	s.init()
+	if !s.track(l) {
+		l.Close()
+		return nil
+	}
+	defer s.untrack(l)
+	for {
+		conn, err := l.Accept()
+		switch {
+		case err == nil:
+			s.conns.Go(func() { s.ServeConn(conn) })
+		case s.ctx.Err() != nil:
+			return nil
+		case !temporary(err):
+			return err
+		default:
+			s.Log.Warn("accept", "err", err)
+			select {
+			case <-time.After(50 * time.Millisecond): // too many open files, perhaps
+			case <-s.ctx.Done():
+			}
+		}
+	}
+}
+
+func temporary(err error) bool {
+	var ne interface{ Temporary() bool }
+	return errors.As(err, &ne) && ne.Temporary()
+}
+
+// ServeConn serves one connection until it ends, and closes it. When it
+// returns, every handle of the connection is closed and no goroutine of it is
+// left.
+func (s *Server) ServeConn(conn net.Conn) {
+	s.init()
+	if !s.track(conn) {
+		conn.Close()
+		return
+	}
+	defer s.untrack(conn)
+	defer conn.Close()
+	peer := Peer{Addr: conn.RemoteAddr(), UID: peerUID(conn)}
+	if t, ok := conn.(*tls.Conn); ok {
+		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		err := t.HandshakeContext(ctx)
+		cancel()
+		if err != nil {
+			s.Log.Debug("tls", "peer", peer.Addr, "err", err)
+			return
+		}
+		state := t.ConnectionState()
+		peer.TLS = &state
+	}
+	newConn(s, conn, peer).serve()
+}
+
+// Shutdown hangs up on every client and waits until all that they had open is
+// closed, or ctx is done.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.init()
+	s.mu.Lock()
+	s.closed = true
+	s.end()
+	for c := range s.open {
+		c.Close()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() { // ends when the last connection does
+		s.conns.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) track(c interface{ Close() error }) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.open[c] = struct{}{}
+	s.conns.Add(1)
+	return true
+}
+
+func (s *Server) untrack(c interface{ Close() error }) {
+	c.Close()
+	s.mu.Lock()
+	delete(s.open, c)
+	s.mu.Unlock()
+	s.conns.Done()
+}
