@@ -1,0 +1,223 @@
+//go:build (linux && !386 && !arm && !mips && !mipsle) || darwin || freebsd
+
+package fuse
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"sync"
+	"syscall"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"agent9/fsys"
+)
+
+// A file is an open file.
+type file struct {
+	in     *inode
+	handle fsys.Handle
+
+	mu    sync.Mutex
+	at    int64  // where the reply in reply was read from, on a Message file
+	reply []byte // a copy, as far as it is worth one
+}
+
+func flagOf(open uint32) fsys.Flag {
+	var f fsys.Flag
+	switch open & syscall.O_ACCMODE {
+	case syscall.O_RDONLY:
+		f = fsys.Read
+	case syscall.O_WRONLY:
+		f = fsys.Write
+	case syscall.O_RDWR:
+		f = fsys.Read | fsys.Write
+	}
+	for bit, flag := range map[uint32]fsys.Flag{
+		syscall.O_TRUNC:  fsys.Trunc,
+		syscall.O_APPEND: fsys.Append,
+		syscall.O_EXCL:   fsys.Excl,
+	} {
+		if open&bit != 0 {
+			f |= flag
+		}
+	}
+	return f
+}
+
+func (t *tree) Open(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
+	in, st := t.inode(input.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	if t.inodes.crowded(in) {
+		return stale // the kernel looks the name up again, and finds a second inode
+	}
+	r := t.begin(cancel)
+	defer r.end()
+	h, err := t.open(r, in, flagOf(input.Flags)&^fsys.Excl)
+	if err != nil {
+		return t.status(err)
+	}
+	t.opened(in, h, out)
+	return gofuse.OK
+}
+
+func (t *tree) open(ctx context.Context, in *inode, flag fsys.Flag) (fsys.Handle, error) {
+	node, err := t.nodeOf(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if flag&(fsys.Trunc|fsys.Write) == fsys.Trunc { // open(2) does that here
+		if err := fsys.Truncate(ctx, node, 0); err != nil {
+			return nil, err
+		}
+		flag &^= fsys.Trunc
+	}
+	return node.Open(ctx, flag)
+}
+
+func (t *tree) opened(in *inode, h fsys.Handle, out *gofuse.OpenOut) {
+	t.inodes.use(in, 1)
+	out.Fh = t.files.add(&file{in: in, handle: h})
+	out.OpenFlags = gofuse.FOPEN_DIRECT_IO | gofuse.FOPEN_PARALLEL_DIRECT_WRITES
+}
+
+func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name string, out *gofuse.CreateOut) gofuse.Status {
+	dir, st := t.inode(input.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	r := t.begin(cancel)
+	defer r.end()
+	up, err := t.nodeOf(r, dir)
+	if err != nil {
+		return t.status(err)
+	}
+	node, h, err := fsys.OpenCreate(r, up, name, fs.FileMode(input.Mode&0o777), flagOf(input.Flags))
+	if err != nil {
+		return t.status(err)
+	}
+	info, err := node.Stat(r)
+	if err != nil {
+		h.Close()
+		return t.status(err)
+	}
+	in := t.inodes.enter(dir, name, node, info)
+	t.reply(in, info, &out.EntryOut)
+	t.opened(in, h, &out.OpenOut)
+	return gofuse.OK
+}
+
+func (t *tree) file(fh uint64) (*file, gofuse.Status) {
+	if t.ctx.Err() != nil {
+		return nil, gone
+	}
+	if f, ok := t.files.get(fh); ok {
+		return f, gofuse.OK
+	}
+	return nil, errno(fsys.BadHandle)
+}
+
+func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (gofuse.ReadResult, gofuse.Status) {
+	f, st := t.file(input.Fh)
+	if !st.Ok() {
+		return nil, st
+	}
+	off := int64(input.Offset)
+	if n := f.replay(buf, off); n > 0 {
+		return gofuse.ReadResultData(buf[:n]), gofuse.OK
+	}
+	r := t.begin(cancel)
+	r.patience = 0
+	defer r.end()
+	n, err := fsys.ReadAt(r, f.handle, buf, off)
+	if n == 0 && err != nil && !fsys.IsEOF(err) {
+		return nil, t.status(err)
+	}
+	f.remember(buf[:n], off)
+	return gofuse.ReadResultData(buf[:n]), gofuse.OK
+}
+
+// maxReplay is how much of a reply a file remembers.
+const maxReplay = 64 << 10
+
+// remember keeps a reply for replay.
+func (f *file) remember(p []byte, off int64) {
+	if f.in.kind != fsys.Message {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.at, f.reply = off, nil
+	if len(p) <= maxReplay {
+		f.reply = bytes.Clone(p)
+	}
+}
+
+// replay reads the rest of the last reply again. A Message file gives each
+// reply once, whatever the offset; but head(1) and the shell's read take more
+// than a line, and then seek back to where the line ended.
+func (f *file) replay(p []byte, off int64) int {
+	if f.in.kind != fsys.Message {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if off <= f.at || off >= f.at+int64(len(f.reply)) {
+		return 0
+	}
+	return copy(p, f.reply[off-f.at:])
+}
+
+func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte) (uint32, gofuse.Status) {
+	f, st := t.file(input.Fh)
+	if !st.Ok() {
+		return 0, st
+	}
+	f.remember(nil, 0)
+	r := t.begin(cancel)
+	defer r.end()
+	n, err := fsys.WriteAt(r, f.handle, data, int64(input.Offset))
+	if n == 0 && err != nil {
+		return 0, t.status(err)
+	}
+	t.inodes.grew(f.in, int64(input.Offset)+int64(n))
+	return uint32(n), gofuse.OK
+}
+
+// Flush is a close(2) of one of the descriptors of a file, of which the
+// others may go on.
+func (t *tree) Flush(cancel <-chan struct{}, input *gofuse.FlushIn) gofuse.Status {
+	return t.sync(cancel, input.Fh)
+}
+
+func (t *tree) Fsync(cancel <-chan struct{}, input *gofuse.FsyncIn) gofuse.Status {
+	return t.sync(cancel, input.Fh)
+}
+
+func (t *tree) sync(cancel <-chan struct{}, fh uint64) gofuse.Status {
+	f, st := t.file(fh)
+	if !st.Ok() {
+		return st
+	}
+	r := t.begin(cancel)
+	defer r.end()
+	return t.status(fsys.Sync(r, f.handle))
+}
+
+func (t *tree) Release(_ <-chan struct{}, input *gofuse.ReleaseIn) {
+	if f, ok := t.files.remove(input.Fh); ok {
+		t.inodes.use(f.in, -1)
+		f.handle.Close()
+	}
+}
+
+// closeAll closes what the kernel no longer will.
+func (t *tree) closeAll() {
+	for _, f := range t.files.drain() {
+		f.handle.Close()
+	}
+	t.dirs.drain()
+}

@@ -1,0 +1,49 @@
+// Package fuse shows a tree to the kernel of this machine, so that every
+// program can use it as files: by /dev/fuse on Linux, macFUSE on macOS and
+// fusefs on FreeBSD.
+//
+//	m, err := fuse.Mount(ctx, tree.Root(), "/n/alice", fuse.Options{})
+//	…
+//	err = m.Unmount() // or the end of ctx, or umount(8)
+//
+// What a program can rely on:
+//
+//   - An interrupt (Ctrl-C, kill) cancels the context of the call that it
+//     interrupts: a blocked read returns at once, other calls get a moment to
+//     end by themselves first.
+//   - Nothing is cached: every open, stat and listing asks the tree, and all
+//     reads and writes go straight to the handle, whatever the size of the file.
+//   - close(2), and each close of a copy of a descriptor, is Sync, whose error
+//     it returns. The last one is Close.
+//   - While one program waits in a write to a Message file, others can open,
+//     write and close the same file.
+//   - Inode numbers are a hash of where a file is and of [fsys.Info].Gen: the
+//     same for as long as a name means the same file.
+//   - A rename to another directory is EXDEV, on which mv(1) copies. There are
+//     no links, devices and extended attributes.
+package fuse
+
+import (
+	"log"
+
+	"agent9/fsys"
+)
+
+// Options says how a tree is shown. The zero value is what a user wants who
+// mounts a tree for herself.
+type Options struct {
+	// Caller is in whose name everything is done that comes through the mount.
+	Caller fsys.Caller
+	// Owner is to whom every file belongs; nil means to this process's user.
+	Owner *Owner
+	// AllowOther lets every user in, and has the kernel check the permission
+	// bits that the tree shows. Without it, only this process's user gets in.
+	AllowOther bool
+	// FsName is the source in the system's table of mounts; "agent9" if empty.
+	FsName string
+	// Debug, if set, is told of every request and reply.
+	Debug *log.Logger
+}
+
+// Owner is a user and a group by number.
+type Owner struct{ UID, GID uint32 }

@@ -1,0 +1,226 @@
+//go:build (linux && !386 && !arm && !mips && !mipsle) || darwin || freebsd
+
+package fuse
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	gofuse "github.com/hanwen/go-fuse/v2/fuse"
+
+	"agent9/fsys"
+)
+
+// A tree answers the kernel.
+type tree struct {
+	gofuse.RawFileSystem // ENOSYS for the rest, upon which the kernel does not ask again
+
+	ctx    context.Context // of the mount; its end ends every request
+	owner  gofuse.Owner
+	shared bool      // others get in, and the kernel checks permissions
+	born   time.Time // the time of files that have none
+
+	inodes *inodes
+	files  handles[*file]
+	dirs   handles[*dir]
+}
+
+func newTree(ctx context.Context, root fsys.Node, opts Options) *tree {
+	return &tree{
+		RawFileSystem: gofuse.NewDefaultRawFileSystem(),
+		ctx:           ctx,
+		owner:         opts.owner(),
+		shared:        opts.AllowOther,
+		born:          time.Now(),
+		inodes:        newInodes(root),
+	}
+}
+
+func (t *tree) String() string { return "agent9" }
+
+// begin returns the context of a request.
+func (t *tree) begin(cancel <-chan struct{}) *request {
+	return &request{Context: t.ctx, interrupt: cancel, patience: patience}
+}
+
+const (
+	gone    = gofuse.Status(syscall.ENOTCONN) // the mount has ended
+	stale   = gofuse.Status(syscall.ESTALE)
+	refused = gofuse.EPERM // what link(2), symlink(2) and mknod(2) say where there is no such thing
+)
+
+// inode returns the inode of a request, and why not.
+func (t *tree) inode(id uint64) (*inode, gofuse.Status) {
+	if t.ctx.Err() != nil {
+		return nil, gone
+	}
+	if in := t.inodes.get(id); in != nil {
+		return in, gofuse.OK
+	}
+	return nil, stale
+}
+
+func (t *tree) status(err error) gofuse.Status {
+	switch {
+	case err == nil:
+		return gofuse.OK
+	case t.ctx.Err() != nil && fsys.CodeOf(err) == fsys.Canceled:
+		return gone
+	}
+	return errno(fsys.CodeOf(err))
+}
+
+func (t *tree) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, out *gofuse.EntryOut) gofuse.Status {
+	dir, st := t.inode(h.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	r := t.begin(cancel)
+	defer r.end()
+	node, info, err := t.walk(r, dir, name)
+	if err != nil {
+		if fsys.CodeOf(err) == fsys.NotExist {
+			t.inodes.vanish(dir, name)
+		}
+		return t.status(err)
+	}
+	t.reply(t.inodes.enter(dir, name, node, info), info, out)
+	return gofuse.OK
+}
+
+func (t *tree) walk(ctx context.Context, dir *inode, name string) (node fsys.Node, info fsys.Info, err error) {
+	if err := fsys.CheckName(name); fsys.CodeOf(err) == fsys.NameTooLong {
+		return nil, info, err
+	} else if err != nil {
+		return nil, info, fsys.NotExist
+	}
+	up, err := t.inodes.node(ctx, dir)
+	if err != nil {
+		return nil, info, err
+	}
+	if node, err = fsys.Walk(ctx, up, name); err != nil {
+		return nil, info, err
+	}
+	info, err = node.Stat(ctx)
+	return node, info, err
+}
+
+// reply tells the kernel of an inode that was looked up. The name is not
+// cached; the attributes are for the stat for whose sake the kernel asked.
+func (t *tree) reply(in *inode, info fsys.Info, out *gofuse.EntryOut) {
+	out.NodeId = in.id
+	t.attr(in, info, &out.Attr)
+	out.SetAttrTimeout(1) // one tick of the kernel's clock
+}
+
+func (t *tree) attr(in *inode, info fsys.Info, a *gofuse.Attr) {
+	a.Ino = t.inodes.inoOf(in)
+	a.Mode = uint32(info.Perm.Perm()) | syscall.S_IFREG
+	if info.Kind == fsys.Directory {
+		a.Mode = uint32(info.Perm.Perm()) | syscall.S_IFDIR
+	}
+	a.Nlink = 1 // of a directory too: it says that subdirectories are not counted
+	a.Size = uint64(info.Size)
+	a.Blocks = (a.Size + 511) / 512
+	a.Owner = t.owner
+	mtime := info.ModTime
+	if mtime.IsZero() {
+		mtime = t.born
+	}
+	a.SetTimes(&mtime, &mtime, &mtime)
+}
+
+func (t *tree) Forget(id, n uint64) { t.inodes.forget(id, n) }
+
+func (t *tree) GetAttr(cancel <-chan struct{}, input *gofuse.GetAttrIn, out *gofuse.AttrOut) gofuse.Status {
+	in, st := t.inode(input.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	r := t.begin(cancel)
+	defer r.end()
+	return t.getattr(r, in, out)
+}
+
+func (t *tree) getattr(ctx context.Context, in *inode, out *gofuse.AttrOut) gofuse.Status {
+	info, err := t.stat(ctx, in)
+	if fsys.CodeOf(err) == fsys.NotExist {
+		// What is open and has no name any more is as it last was.
+		if info, ok := t.inodes.lost(in); ok {
+			t.attr(in, info, &out.Attr)
+			out.Nlink = 0
+			return gofuse.OK
+		}
+	}
+	if err != nil {
+		return t.status(err)
+	}
+	t.attr(in, info, &out.Attr)
+	return gofuse.OK
+}
+
+// stat is NotExist if in is not what is at its place.
+func (t *tree) stat(ctx context.Context, in *inode) (fsys.Info, error) {
+	node, err := t.nodeOf(ctx, in)
+	if err != nil {
+		return fsys.Info{}, err
+	}
+	info, err := node.Stat(ctx)
+	if err == nil && in.id != gofuse.FUSE_ROOT_ID && (info.Gen != in.gen || info.Kind != in.kind) {
+		err = fsys.NotExist
+	}
+	if err == nil {
+		t.inodes.saw(in, info)
+	}
+	return info, err
+}
+
+// nodeOf returns the node of in, and never that of another file that has come
+// to its place.
+func (t *tree) nodeOf(ctx context.Context, in *inode) (fsys.Node, error) {
+	if !t.inodes.here(in) {
+		return nil, fsys.NotExist
+	}
+	return t.inodes.node(ctx, in)
+}
+
+func (t *tree) Access(cancel <-chan struct{}, input *gofuse.AccessIn) gofuse.Status {
+	if t.shared {
+		return gofuse.ENOSYS // the kernel checks by itself
+	}
+	in, st := t.inode(input.NodeId)
+	if !st.Ok() {
+		return st
+	}
+	r := t.begin(cancel)
+	defer r.end()
+	info, err := t.stat(r, in)
+	if err != nil {
+		return t.status(err)
+	}
+	// Root too: the tree refuses it what the bits refuse.
+	if all := uint32(info.Perm | info.Perm>>3 | info.Perm>>6); input.Mask&^all&7 != 0 {
+		return gofuse.EACCES
+	}
+	return gofuse.OK
+}
+
+// StatFs has no numbers of blocks: df(1) leaves the mount out, as it does /proc.
+func (t *tree) StatFs(_ <-chan struct{}, _ *gofuse.InHeader, out *gofuse.StatfsOut) gofuse.Status {
+	out.Bsize, out.Frsize = 4096, 4096
+	out.NameLen = fsys.MaxName
+	return gofuse.OK
+}
+
+func (t *tree) Symlink(<-chan struct{}, *gofuse.InHeader, string, string, *gofuse.EntryOut) gofuse.Status {
+	return refused
+}
+
+func (t *tree) Link(<-chan struct{}, *gofuse.LinkIn, string, *gofuse.EntryOut) gofuse.Status {
+	return refused
+}
+
+func (t *tree) Mknod(<-chan struct{}, *gofuse.MknodIn, string, *gofuse.EntryOut) gofuse.Status {
+	return refused
+}
