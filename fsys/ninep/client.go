@@ -195,7 +195,7 @@ func (c *Client) Attach(ctx context.Context, uname, aname string) (*Remote, erro
 		}
 	}
 	fid := c.calls.newFid()
-	r, err := c.do(ctx, &message{Type: tattach, Fid: fid, Afid: noFid, Uname: uname, Aname: aname, NUname: noUID})
+	r, err := c.do(ctx, message{Type: tattach, Fid: fid, Afid: noFid, Uname: uname, Aname: aname, NUname: noUID})
 	if err != nil {
 		return nil, err
 	}

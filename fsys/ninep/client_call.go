@@ -14,7 +14,7 @@ type clientCall struct {
 	typ      messageType
 	fid      uint32        // that the request makes, opens or ends
 	names    int           // of a Twalk
-	done     chan struct{} // nil if nobody waits and nothing flushes it
+	done     chan struct{} // gets one when the reply is there; nil if nobody waits and nothing flushes it
 	reply    *clientReply  // set before done
 	left     bool          // the caller went away; guarded by the table
 	answered bool          // but the reply came before the Rflush
@@ -93,19 +93,20 @@ func (t *callTable) freeFid(fid uint32) {
 	t.freeFids = append(t.freeFids, fid)
 }
 
+var (
+	clientCalls    = sync.Pool{New: func() any { return &clientCall{done: make(chan struct{}, 1)} }}
+	clientRequests = sync.Pool{New: func() any { return new(message) }}
+)
+
 // do sends req and waits for the reply. After an error, the fid that req was
 // to make, open or end is no longer the caller's.
-func (c *Client) do(ctx context.Context, req *message) (*clientReply, error) {
-	if err := ctx.Err(); err != nil {
-		c.settle(newCall(req), nil, false)
-		return nil, context.Cause(ctx)
+func (c *Client) do(ctx context.Context, req message) (*clientReply, error) {
+	call := clientCalls.Get().(*clientCall)
+	call.typ, call.fid, call.names = req.Type, req.Fid, len(req.Names)
+	if req.Type == twalk {
+		call.fid = req.NewFid
 	}
-	if err := c.out.room(ctx, c.done); err != nil {
-		c.settle(newCall(req), nil, false)
-		return nil, err
-	}
-	call := newCall(req)
-	if err := c.start(call, req); err != nil {
+	if err := c.ask(ctx, call, req); err != nil {
 		c.settle(call, nil, false)
 		return nil, err
 	}
@@ -123,6 +124,8 @@ func (c *Client) do(ctx context.Context, req *message) (*clientReply, error) {
 	}
 	err := r.failure(req.Type)
 	c.settle(call, r, true)
+	*call = clientCall{done: call.done}
+	clientCalls.Put(call)
 	if err != nil {
 		r.free()
 		return nil, err
@@ -130,12 +133,20 @@ func (c *Client) do(ctx context.Context, req *message) (*clientReply, error) {
 	return r, nil
 }
 
-func newCall(req *message) *clientCall {
-	call := &clientCall{typ: req.Type, fid: req.Fid, names: len(req.Names), done: make(chan struct{})}
-	if req.Type == twalk {
-		call.fid = req.NewFid
+// ask sends req when there is room for it.
+func (c *Client) ask(ctx context.Context, call *clientCall, req message) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return call
+	if err := c.out.room(ctx, c.done); err != nil {
+		return err
+	}
+	m := clientRequests.Get().(*message)
+	*m = req
+	err := c.start(call, m)
+	m.Data = nil
+	clientRequests.Put(m)
+	return err
 }
 
 // start registers call and puts req among what is to be sent.

@@ -132,7 +132,7 @@ func (c *Client) deliver(r *clientReply) error {
 		t.forget(call)
 		t.mu.Unlock()
 		call.reply = r
-		close(call.done)
+		call.done <- struct{}{}
 		return nil
 	case call.flushes != nil: // the flushed tag is free from here on
 		old := call.flushes
@@ -173,7 +173,7 @@ func (c *Client) end(err error) {
 	t.mu.Unlock()
 	for _, call := range calls {
 		if !call.left {
-			close(call.done)
+			call.done <- struct{}{}
 		}
 	}
 	close(c.done)

@@ -29,7 +29,7 @@ func (n *Remote) List(ctx context.Context) ([]fsys.Entry, error) {
 		req.Type = treaddir
 	}
 	for {
-		r, err := n.c.do(ctx, &req)
+		r, err := n.c.do(ctx, req)
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +86,9 @@ func (n *Remote) Create(ctx context.Context, name string, perm fs.FileMode, flag
 	if err != nil {
 		return nil, nil, err
 	}
-	req := &message{Type: tcreate, Fid: fid, Name: name, Perm: uint32(perm.Perm()), Mode: mode}
+	req := message{Type: tcreate, Fid: fid, Name: name, Perm: uint32(perm.Perm()), Mode: mode}
 	if n.c.dialect == linux {
-		req = &message{Type: tlcreate, Fid: fid, Name: name, Flags: mode | openCreate | openExcl,
+		req = message{Type: tlcreate, Fid: fid, Name: name, Flags: mode | openCreate | openExcl,
 			Mode: uint32(perm.Perm()), Gid: noUID}
 	}
 	r, err := n.c.do(ctx, req)
@@ -107,20 +107,20 @@ func (n *Remote) Mkdir(ctx context.Context, name string, perm fs.FileMode) (fsys
 			return nil, err
 		}
 		defer release()
-		return n.made(ctx, name, &message{Type: tmkdir, DirFid: fid, Name: name, Mode: uint32(perm.Perm()), Gid: noUID})
+		return n.made(ctx, name, message{Type: tmkdir, DirFid: fid, Name: name, Mode: uint32(perm.Perm()), Gid: noUID})
 	}
 	fid, err := n.fresh(ctx)
 	if err != nil {
 		return nil, err
 	}
-	node, err := n.made(ctx, name, &message{Type: tcreate, Fid: fid, Name: name, Perm: dmDir | uint32(perm.Perm())})
+	node, err := n.made(ctx, name, message{Type: tcreate, Fid: fid, Name: name, Perm: dmDir | uint32(perm.Perm())})
 	if err == nil {
 		n.c.clunk(fid)
 	}
 	return node, err
 }
 
-func (n *Remote) made(ctx context.Context, name string, req *message) (fsys.Node, error) {
+func (n *Remote) made(ctx context.Context, name string, req message) (fsys.Node, error) {
 	if err := n.c.perform(ctx, req); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (n *Remote) made(ctx context.Context, name string, req *message) (fsys.Node
 }
 
 // perform is do for a request whose reply says nothing.
-func (c *Client) perform(ctx context.Context, req *message) error {
+func (c *Client) perform(ctx context.Context, req message) error {
 	r, err := c.do(ctx, req)
 	if err == nil {
 		r.free()
@@ -142,22 +142,22 @@ func (n *Remote) Rename(ctx context.Context, name, newName string) error {
 	if n.c.dialect == plan9 {
 		stat := keepDir()
 		stat.Name = newName
-		return n.renameFid(ctx, name, &message{Type: twstat, Stat: stat})
+		return n.renameFid(ctx, name, message{Type: twstat, Stat: stat})
 	}
 	dir, release, err := n.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	err = n.c.perform(ctx, &message{Type: trenameat, Fid: dir, Name: name, DirFid: dir, NewName: newName})
+	err = n.c.perform(ctx, message{Type: trenameat, Fid: dir, Name: name, DirFid: dir, NewName: newName})
 	if fsys.CodeOf(err) == fsys.Unsupported { // by diod, for one
-		err = n.renameFid(ctx, name, &message{Type: trename, DirFid: dir, Name: newName})
+		err = n.renameFid(ctx, name, message{Type: trename, DirFid: dir, Name: newName})
 	}
 	return err
 }
 
 // renameFid performs req on a fid of name.
-func (n *Remote) renameFid(ctx context.Context, name string, req *message) error {
+func (n *Remote) renameFid(ctx context.Context, name string, req message) error {
 	fid, err := n.freshBelow(ctx, []string{name})
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (n *Remote) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return n.c.perform(ctx, &message{Type: tremove, Fid: fid})
+	return n.c.perform(ctx, message{Type: tremove, Fid: fid})
 }
 
 func (n *Remote) unlink(ctx context.Context) error {
@@ -187,7 +187,7 @@ func (n *Remote) unlink(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	req := &message{Type: tunlinkat, DirFid: dir, Name: n.name}
+	req := message{Type: tunlinkat, DirFid: dir, Name: n.name}
 	if n.kind == fsys.Directory {
 		req.Flags = removeDir
 	}
@@ -229,9 +229,9 @@ func (n *Remote) change(ctx context.Context, stat dir, valid uint64, attr setAtt
 		return err
 	}
 	defer release()
-	req := &message{Type: twstat, Fid: fid, Stat: stat}
+	req := message{Type: twstat, Fid: fid, Stat: stat}
 	if n.c.dialect == linux {
-		req = &message{Type: tsetattr, Fid: fid, Valid: valid, Set: attr}
+		req = message{Type: tsetattr, Fid: fid, Valid: valid, Set: attr}
 	}
 	return n.c.perform(ctx, req)
 }

@@ -67,7 +67,7 @@ func (h *remoteHandle) Close() error {
 		h.c.clunk(h.fid)
 		return nil
 	}
-	r, err := h.c.do(h.c.life, &message{Type: tclunk, Fid: h.fid})
+	r, err := h.c.do(h.c.life, message{Type: tclunk, Fid: h.fid})
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (h *remoteHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, 
 }
 
 func (h *remoteHandle) read(ctx context.Context, p []byte, off int64) (int, error) {
-	r, err := h.c.do(ctx, &message{Type: tread, Fid: h.fid, Offset: uint64(off), Count: uint32(len(p))})
+	r, err := h.c.do(ctx, message{Type: tread, Fid: h.fid, Offset: uint64(off), Count: uint32(len(p))})
 	if err != nil {
 		return 0, err
 	}
@@ -157,7 +157,7 @@ func (h *remoteHandle) WriteAt(ctx context.Context, p []byte, off int64) (n int,
 }
 
 func (h *remoteHandle) write(ctx context.Context, p []byte, off int64) (int, error) {
-	r, err := h.c.do(ctx, &message{Type: twrite, Fid: h.fid, Offset: uint64(off), Data: p})
+	r, err := h.c.do(ctx, message{Type: twrite, Fid: h.fid, Offset: uint64(off), Data: p})
 	if err != nil {
 		return 0, err
 	}
@@ -178,9 +178,9 @@ func (h *remoteHandle) Sync(ctx context.Context) error {
 		return err
 	}
 	defer h.end(ctx)
-	req := &message{Type: twstat, Fid: h.fid, Stat: keepDir()}
+	req := message{Type: twstat, Fid: h.fid, Stat: keepDir()}
 	if h.c.dialect == linux {
-		req = &message{Type: tfsync, Fid: h.fid}
+		req = message{Type: tfsync, Fid: h.fid}
 	}
 	r, err := h.c.do(ctx, req)
 	if err == nil {

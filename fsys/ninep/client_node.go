@@ -116,7 +116,7 @@ func (c *Client) walk(ctx context.Context, from uint32, names []string) (uint32,
 	for {
 		step := names[:min(len(names), maxNames)]
 		to := c.calls.newFid()
-		r, err := c.do(ctx, &message{Type: twalk, Fid: from, NewFid: to, Names: step})
+		r, err := c.do(ctx, message{Type: twalk, Fid: from, NewFid: to, Names: step})
 		if err == nil {
 			qids = append(qids, r.Qids...)
 			if n := len(r.Qids); n < len(step) {
@@ -228,9 +228,9 @@ func (n *Remote) Stat(ctx context.Context) (fsys.Info, error) {
 }
 
 func (c *Client) stat(ctx context.Context, fid uint32) (fsys.Info, error) {
-	req := &message{Type: tstat, Fid: fid}
+	req := message{Type: tstat, Fid: fid}
 	if c.dialect == linux {
-		req = &message{Type: tgetattr, Fid: fid, Valid: getBasic | getGen | getVers}
+		req = message{Type: tgetattr, Fid: fid, Valid: getBasic | getGen | getVers}
 	}
 	r, err := c.do(ctx, req)
 	if err != nil {

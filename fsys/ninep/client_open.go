@@ -80,9 +80,9 @@ func (c *Client) open(ctx context.Context, fid uint32, flag fsys.Flag) (*remoteH
 		c.clunk(fid)
 		return nil, err
 	}
-	req := &message{Type: topen, Fid: fid, Mode: mode}
+	req := message{Type: topen, Fid: fid, Mode: mode}
 	if c.dialect == linux {
-		req = &message{Type: tlopen, Fid: fid, Flags: mode}
+		req = message{Type: tlopen, Fid: fid, Flags: mode}
 	}
 	r, err := c.do(ctx, req)
 	if err != nil {

@@ -1,4 +1,4 @@
-package ninep
+package ninep_test
 
 import (
 	"bytes"
@@ -15,7 +15,11 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/ninep"
 )
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
 
 // diod starts Debian's 9P2000.L server on a directory, and returns that and
 // the server's address.
@@ -54,7 +58,7 @@ func awaitListener(t *testing.T, addr string, exited <-chan error) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(limit); ; {
+	for end := time.After(patience); ; {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()
 			return
@@ -72,7 +76,7 @@ func awaitListener(t *testing.T, addr string, exited <-chan error) {
 // A server of somebody else's, on ordinary files.
 func TestDiod(t *testing.T) {
 	dir, addr := diod(t)
-	c, err := Dial(t.Context(), "tcp", addr)
+	c, err := ninep.Dial(t.Context(), "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,20 +88,20 @@ func TestDiod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remoteFiles(t, root, dir)
+	remoteFiles(t, root, func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) })
 
 	// An aname that is not exported, and a dialect that diod does not speak.
 	if _, err := c.Attach(t.Context(), "", "/nowhere"); err == nil {
 		t.Error("attached to what is not exported")
 	}
-	if c, err := Dial(t.Context(), "tcp", addr, DialVersion("9P2000")); fsys.CodeOf(err) != fsys.Unsupported {
+	if c, err := ninep.Dial(t.Context(), "tcp", addr, ninep.DialVersion("9P2000")); fsys.CodeOf(err) != fsys.Unsupported {
 		t.Errorf("Dial for 9P2000: %v, %v; want Unsupported", c, err)
 	}
 }
 
-// remoteFiles works on root, which a server exports from the directory dir,
-// and looks at the disk whether it was done.
-func remoteFiles(t *testing.T, root *Remote, dir string) {
+// remoteFiles works on root, an empty directory of ordinary files, and looks
+// behind the server's back whether it was done.
+func remoteFiles(t *testing.T, root *ninep.Remote, look func(name string) ([]byte, error)) {
 	t.Helper()
 	ctx := t.Context()
 	must := func(what string, err error) {
@@ -112,10 +116,10 @@ func remoteFiles(t *testing.T, root *Remote, dir string) {
 			t.Errorf("%s: %v (%v), want %v", what, err, fsys.CodeOf(err), want)
 		}
 	}
-	onDisk := func(name, want string) {
+	really := func(name, want string) {
 		t.Helper()
-		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
-			t.Errorf("on disk %s is %q, %v; want %q", name, b, err, want)
+		if b, err := look(name); err != nil || string(b) != want {
+			t.Errorf("behind the server %s is %q, %v; want %q", name, b, err, want)
 		}
 	}
 
@@ -130,7 +134,7 @@ func remoteFiles(t *testing.T, root *Remote, dir string) {
 	_, err = fsys.WriteAt(ctx, h, []byte("hello\n"), 0)
 	must("WriteAt", err)
 	must("Finish", fsys.Finish(ctx, h))
-	onDisk("sub/f", "hello\n")
+	really("sub/f", "hello\n")
 	_, _, err = fsys.Create(ctx, sub, "f", 0o640, fsys.Write)
 	refused("Create again", err, fsys.Exist)
 	info, err := n.Stat(ctx)
@@ -152,22 +156,26 @@ func remoteFiles(t *testing.T, root *Remote, dir string) {
 	must("Close again", h.Close())
 	_, err = fsys.WriteAt(ctx, h, []byte("x"), 0)
 	refused("a write after Close", err, fsys.BadHandle)
-	onDisk("sub/f", "hello\nworld\n")
+	really("sub/f", "hello\nworld\n")
 	must("Truncate", fsys.Truncate(ctx, n, 5))
-	onDisk("sub/f", "hello")
+	really("sub/f", "hello")
 	must("WriteFile", fsys.WriteFile(ctx, root, "sub/f", []byte("again\n")))
-	onDisk("sub/f", "again\n")
+	really("sub/f", "again\n")
 
 	then := time.Unix(1234567890, 0)
 	perm := fs.FileMode(0o600)
 	must("SetAttr", fsys.SetAttr(ctx, n, fsys.Attr{Perm: &perm, ModTime: &then}))
-	if i, err := os.Stat(filepath.Join(dir, "sub/f")); err != nil || !i.ModTime().Equal(then) || i.Mode().Perm() != 0o600 {
-		t.Errorf("on disk after SetAttr: %v, %v", i, err)
+	if i, err := walkTo(t, root, "sub/f").Stat(ctx); err != nil || !i.ModTime.Equal(then) || i.Perm != 0o600 {
+		t.Errorf("after SetAttr: %+v, %v; want 0600 and %v", i, err, then)
 	}
 
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // larger than any msize here
-	must("WriteFile of 1 MiB", os.WriteFile(filepath.Join(dir, "big"), nil, 0o644))
-	must("WriteFile of 1 MiB", fsys.WriteFile(ctx, root, "big", big))
+	_, h, err = fsys.Create(ctx, root, "big", 0o644, fsys.Write)
+	must("Create", err)
+	_, err = fsys.WriteAt(ctx, h, big, 0)
+	must("WriteAt of 1 MiB", err)
+	must("Finish", fsys.Finish(ctx, h))
+	really("big", string(big))
 	if b, err := fsys.ReadFile(ctx, root, "big"); err != nil || !bytes.Equal(b, big) {
 		t.Errorf("1 MiB there and back: %d bytes, %v", len(b), err)
 	}
@@ -197,10 +205,13 @@ func remoteFiles(t *testing.T, root *Remote, dir string) {
 		refused("OpenPath "+path, err, want)
 	}
 
-	for i := range 500 {
-		must("touch", os.WriteFile(filepath.Join(dir, "sub/d0", fmt.Sprintf("%0200d", i)), nil, 0o644))
+	d0 := walkTo(t, root, "sub/d0")
+	for i := range 500 { // more than one message can hold
+		_, h, err := fsys.Create(ctx, d0, fmt.Sprintf("%0200d", i), 0o644, fsys.Write)
+		must("Create", err)
+		must("Close", h.Close())
 	}
-	entries, err := fsys.List(ctx, walkTo(t, root, "sub/d0"))
+	entries, err := fsys.List(ctx, d0)
 	names := map[string]bool{}
 	for _, e := range entries {
 		names[e.Name] = true
@@ -210,7 +221,7 @@ func remoteFiles(t *testing.T, root *Remote, dir string) {
 	}
 
 	must("Rename", fsys.Rename(ctx, sub, "f", "g"))
-	onDisk("sub/g", "again\n")
+	really("sub/g", "again\n")
 	refused("Remove of a directory that is not empty", fsys.Remove(ctx, sub), fsys.NotEmpty)
 	must("Remove", fsys.Remove(ctx, walkTo(t, root, "sub/g")))
 	must("Remove of a directory", fsys.Remove(ctx, walkTo(t, root, deep)))
@@ -228,7 +239,7 @@ func remoteFiles(t *testing.T, root *Remote, dir string) {
 	}
 }
 
-func walkTo(t *testing.T, root *Remote, path string) fsys.Node {
+func walkTo(t *testing.T, root *ninep.Remote, path string) fsys.Node {
 	t.Helper()
 	n, err := root.WalkPath(t.Context(), path)
 	if err != nil {
