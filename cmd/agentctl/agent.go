@@ -1,0 +1,92 @@
+package main
+
+import (
+	"path"
+	"strings"
+
+	"agent9/fsys"
+)
+
+// agents returns the directory of all agents, or nil if the root is the tree
+// of one.
+func (s *session) agents() (fsys.Node, error) {
+	n, err := s.walk("agents")
+	if fsys.CodeOf(err) == fsys.NotExist && err != nil {
+		return nil, nil
+	}
+	return n, err
+}
+
+// agent returns the path of the tree of the agent called name. Where the root
+// is an agent's own tree, name may be empty or ".".
+func (s *session) agent(name string) (string, error) {
+	name = strings.TrimPrefix(clean(name), "agents/")
+	agents, err := s.agents()
+	switch {
+	case err != nil:
+		return "", err
+	case agents != nil && name == "":
+		return "", usagef("which agent? agentctl list shows them")
+	case agents != nil:
+		if err := fsys.CheckName(name); err != nil {
+			return "", at(name, err)
+		}
+		return "agents/" + name, nil
+	case name == "":
+		return "", nil
+	}
+	own, err := s.report("")
+	if err != nil {
+		return "", err
+	}
+	if own.Name != name {
+		return "", at(name, fsys.E(fsys.NotExist, "only the agent "+own.Name+" can be seen here"))
+	}
+	return "", nil
+}
+
+// agentAnd splits the arguments AGENT WORD…, of which AGENT may be left out
+// where the root is an agent's own tree and there is one WORD.
+func (s *session) agentAnd(what string) (dir string, rest []string, err error) {
+	args := s.Args().Slice()
+	if len(args) < 2 {
+		args = append([]string{""}, args...)
+	}
+	if dir, err = s.agent(args[0]); err != nil {
+		return "", nil, err
+	}
+	if len(args) < 2 {
+		return "", nil, usagef("%s is missing", what)
+	}
+	return dir, args[1:], nil
+}
+
+// A statusReport is what the commands use of an agent's status file.
+type statusReport struct {
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Pubkey  string `json:"pubkey"`
+	Created string `json:"created"`
+	Queues  struct {
+		Inbox      int `json:"inbox"`
+		DeadLetter int `json:"deadletter"`
+		Jobs       int `json:"jobs"`
+	} `json:"queues"`
+	Budget struct {
+		Held      int64  `json:"held_microusd"`
+		SpentDay  int64  `json:"spent_day_microusd"`
+		Spent     int64  `json:"spent_total_microusd"`
+		LeftDay   *int64 `json:"left_day_microusd"`
+		LeftTotal *int64 `json:"left_total_microusd"`
+	} `json:"budget"`
+
+	raw []byte
+}
+
+// report reads the status of the agent whose tree is dir.
+func (s *session) report(dir string) (statusReport, error) {
+	var r statusReport
+	file := path.Join(dir, "status")
+	err := s.readJSON(file, &r, &r.raw)
+	return r, err
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agent9/fsys"
+)
+
+func askCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "ask",
+		Usage:     "ask a model for the agent, and print the answer as it comes",
+		ArgsUsage: "AGENT TEXT|-",
+		Description: `TEXT is what the user says, or "-" to read it from standard input. A JSON
+object is taken as a whole request in the form of OpenAI's chat completions.
+An interrupt cancels the job; with --detach the job's directory is printed
+instead of the answer, and the job goes on by itself.
+
+   agentctl ask alice "why is the sky blue?"
+   agentctl ask alice --model gpt-5-mini --max-cost '$0.01' - < question.txt
+   agentctl ask alice --json "one word" | jq .usage`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`MODEL` to ask, instead of the default one"},
+			&cli.StringFlag{Name: "max-cost", Usage: "most that it may cost: `AMOUNT` in micro-dollars, or in dollars with a $ before it"},
+			&cli.BoolFlag{Name: "json", Usage: "print the whole response as JSON when it is there"},
+			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "print the job's directory and do not wait"},
+		},
+		OnUsageError: usageFailed,
+		Before:       takes(1, -1, "the question"),
+		BashComplete: completeAgents,
+		Action:       attached(ask),
+	}
+}
+
+func ask(s *session) error {
+	dir, words, err := s.agentAnd("the question")
+	if err != nil {
+		return err
+	}
+	text, err := textOf(s.Context.Context, s.App.Reader, words)
+	if err != nil {
+		return err
+	}
+	req, err := s.request(text)
+	if err != nil {
+		return err
+	}
+	reply, err := s.converse(join(dir, "compute/new"), req)
+	if err != nil {
+		return err
+	}
+	job := join(dir, "compute/jobs/"+strings.TrimSpace(string(reply)))
+	if s.Bool("detach") {
+		_, err := fmt.Fprintln(s.App.Writer, job)
+		return err
+	}
+	file := "output"
+	if s.Bool("json") {
+		file = "result"
+	}
+	err = s.answer(join(job, file))
+	if ctx := s.Context.Context; ctx.Err() != nil {
+		s.cancelJob(ctx, job)
+		return context.Cause(ctx)
+	}
+	if failed := s.outcome(job); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// request returns the body for compute/new.
+func (s *session) request(text string) ([]byte, error) {
+	req, err := object(text)
+	if err != nil {
+		return nil, err
+	}
+	if req == nil {
+		type message struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		}
+		req = object1("messages", []message{{"user", text}})
+	}
+	if m := s.String("model"); m != "" {
+		req["model"] = fsys.Line(m)
+	}
+	if amount := s.String("max-cost"); amount != "" {
+		micros, err := microUSD(amount)
+		if err != nil {
+			return nil, err
+		}
+		req["max_cost_microusd"] = fsys.Line(micros)
+	}
+	return fsys.Line(req), nil
+}
+
+// answer copies the stream at p to the output, which it ends with a newline.
+func (s *session) answer(p string) error {
+	h, err := s.open(p, fsys.Read)
+	if err != nil {
+		return at(p, err)
+	}
+	out := &lastByte{w: s.App.Writer}
+	err = s.copyTo(out, h, 0)
+	if out.b != 0 && out.b != '\n' {
+		fmt.Fprintln(s.App.Writer)
+	}
+	return at(p, s.finish(h, err))
+}
+
+// outcome returns why the job failed, or nil if it is done.
+func (s *session) outcome(job string) error {
+	var status struct {
+		State string          `json:"state"`
+		Error json.RawMessage `json:"error"`
+	}
+	if err := s.readJSON(join(job, "status"), &status, nil); err != nil {
+		return err
+	}
+	switch status.State {
+	case "failed", "cancelled":
+		return at(job, fsys.E(fsys.Unavailable, status.State+reason(status.Error)))
+	}
+	return nil
+}
+
+// reason reads the error field of a status: a text, or an object with one.
+func reason(raw json.RawMessage) string {
+	var text string
+	var o struct{ Reason, Message string }
+	if json.Unmarshal(raw, &text) != nil && json.Unmarshal(raw, &o) == nil {
+		if text = o.Reason; text == "" {
+			text = o.Message
+		}
+	}
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// cancelJob ends the job after the user did not want to wait for it.
+func (s *session) cancelJob(ctx context.Context, job string) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), patience/2)
+	defer done()
+	h, err := s.root.OpenPath(ctx, join(job, "ctl"), fsys.Write)
+	if err == nil {
+		_, err = fsys.WriteAt(ctx, h, []byte("cancel\n"), 0)
+		h.Close()
+	}
+	if err != nil {
+		fmt.Fprintf(s.App.ErrWriter, "agentctl: %s: not cancelled: %s\n", job, words(err))
+	}
+}
+
+// microUSD reads an amount of money: whole micro-dollars, or dollars after $.
+func microUSD(s string) (int64, error) {
+	bad := usagef("%q is not an amount; write micro-dollars such as 5000, or dollars such as $0.005", s)
+	dollars, ok := strings.CutPrefix(s, "$")
+	if !ok {
+		n, err := strconv.ParseUint(s, 10, 63)
+		if err != nil {
+			return 0, bad
+		}
+		return int64(n), nil
+	}
+	whole, frac, _ := strings.Cut(dollars, ".")
+	if len(frac) > 6 || whole+frac == "" {
+		return 0, bad
+	}
+	n, err := strconv.ParseUint("0"+whole+frac+strings.Repeat("0", 6-len(frac)), 10, 63)
+	if err != nil {
+		return 0, bad
+	}
+	return int64(n), nil
+}
+
+// lastByte passes writes on and remembers what was last.
+type lastByte struct {
+	w io.Writer
+	b byte
+}
+
+func (l *lastByte) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		l.b = p[len(p)-1]
+	}
+	return l.w.Write(p)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agent9/fsys"
+	"agent9/fsys/ninep"
+)
+
+//go:embed completion.bash completion.zsh
+var scripts embed.FS
+
+func completionCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "completion",
+		Usage:     "print the script that completes commands, agents and paths in a shell",
+		ArgsUsage: "bash|zsh",
+		Description: `   source <(agentctl completion bash)       in ~/.bashrc
+   source <(agentctl completion zsh)        in ~/.zshrc, after compinit`,
+		OnUsageError: usageFailed,
+		Before:       takes(1, 1, "the shell"),
+		BashComplete: func(c *cli.Context) { fmt.Fprintln(c.App.Writer, "bash\nzsh") },
+		Action: func(c *cli.Context) error {
+			script, err := scripts.ReadFile("completion." + c.Args().First())
+			if err != nil {
+				return usagef("completion: write bash or zsh")
+			}
+			_, err = c.App.Writer.Write(script)
+			return err
+		},
+	}
+}
+
+// wordVariable holds the word to be completed: the parser keeps it for itself.
+const wordVariable = "AGENTCTL_WORD"
+
+// completeWith makes a completion of f, which prints candidates for word.
+func completeWith(f func(s *session, word string) error) cli.BashCompleteFunc {
+	return func(c *cli.Context) {
+		word := os.Getenv(wordVariable)
+		if strings.HasPrefix(word, "-") {
+			cli.DefaultCompleteWithFlags(c.Command)(c)
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
+		defer cancel()
+		c.Context = ctx
+		s, err := dial(c, "9P2000")
+		if err != nil {
+			return // there is nothing to offer, and nowhere to say why
+		}
+		defer s.client.Close()
+		f(s, word)
+	}
+}
+
+// completeAgents offers the agents that there are, as the first argument.
+func completeAgents(c *cli.Context) {
+	completeWith(func(s *session, word string) error {
+		agents, err := s.agents()
+		if err != nil || agents == nil || s.NArg() > 0 && s.Command.Name != "delete" {
+			return err
+		}
+		return s.offer(agents, "", word, false)
+	})(c)
+}
+
+// completePaths offers what is in the directory that the word has come to.
+func completePaths(c *cli.Context) {
+	completeWith(func(s *session, word string) error {
+		dir, base := path.Split(word)
+		n, err := s.walk(dir)
+		if err != nil {
+			return err
+		}
+		return s.offer(n, dir, base, true)
+	})(c)
+}
+
+// offer prints the names in dir that begin with base, after prefix; with
+// slashes, a directory has one behind it.
+func (s *session) offer(dir fsys.Node, prefix, base string, slashes bool) error {
+	entries, err := fsys.List(s.Context.Context, dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name, base) {
+			continue
+		}
+		if n, ok := e.Node.(*ninep.Remote); ok && slashes && n.Kind() == fsys.Directory {
+			e.Name += "/"
+		}
+		fmt.Fprintln(s.App.Writer, prefix+e.Name)
+	}
+	return err
+}

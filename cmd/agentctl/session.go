@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"agent9/cmd/internal/addr"
+	"agent9/fsys"
+	"agent9/fsys/ninep"
+)
+
+// A session is a connection to a daemon, attached to what the user may see.
+type session struct {
+	*cli.Context
+	client *ninep.Client
+	root   *ninep.Remote
+}
+
+// patience is how long a command that was interrupted may take to put things
+// in order before it is left behind.
+const patience = time.Second
+
+// attached makes a command of f, which is given a session. An interrupt ends
+// the command whatever f is waiting for.
+func attached(f func(*session) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		s, err := dial(c, "9P2000")
+		if err != nil {
+			return err
+		}
+		defer s.client.Close()
+		done := make(chan error, 1)
+		go func() { done <- f(s) }()
+		select {
+		case err = <-done:
+			return err
+		case <-c.Done():
+		}
+		select {
+		case err = <-done:
+			return err
+		case <-time.After(patience):
+			return context.Cause(c.Context)
+		}
+	}
+}
+
+// dial connects with the given version of 9P and attaches: 9P2000 carries the
+// reasons of errors, 9P2000.L what a mount needs.
+func dial(c *cli.Context, version string) (*session, error) {
+	where := c.String("addr")
+	if where == "" {
+		where = addr.String("unix", addr.DefaultSocket())
+	}
+	network, address, err := addr.Parse(where)
+	if err != nil {
+		return nil, usagef("%s", fsys.ReasonOf(err))
+	}
+	opts := []ninep.DialOption{ninep.DialVersion(version)}
+	if conf, err := tlsConfig(c); err != nil {
+		return nil, err
+	} else if conf != nil {
+		opts = append(opts, ninep.DialTLS(conf))
+	}
+	client, err := ninep.Dial(c.Context, network, address, opts...)
+	if err != nil {
+		return nil, at(where, unreachable(err))
+	}
+	root, err := client.Attach(c.Context, "", aname(c.String("token"), version))
+	if err != nil {
+		client.Close()
+		return nil, at(where, err)
+	}
+	return &session{c, client, root}, nil
+}
+
+// aname asks for whole reasons in error texts where there are texts.
+func aname(token, version string) string {
+	switch {
+	case version != "9P2000":
+		return token
+	case strings.Contains(token, "?"):
+		return token + "&errors=full"
+	}
+	return token + "?errors=full"
+}
+
+func unreachable(err error) error {
+	if refused(err) || errors.Is(err, fs.ErrNotExist) {
+		return fsys.E(fsys.Unavailable, "no daemon there; start it with agentd, or give its address with --addr")
+	}
+	return err
+}
+
+// clean returns p as a path below the root, without a slash before it.
+func clean(p string) string { return path.Clean("/" + p)[1:] }
+
+// walk walks to p, which may begin with a slash.
+func (s *session) walk(p string) (fsys.Node, error) {
+	return s.root.WalkPath(s.Context.Context, clean(p))
+}
+
+// readJSON reads the JSON object in file into v and, if raw is not nil, as it
+// is into raw.
+func (s *session) readJSON(file string, v any, raw *[]byte) error {
+	b, err := s.readFile(file)
+	if err == nil {
+		err = json.Unmarshal(b, v)
+	}
+	if raw != nil {
+		*raw = b
+	}
+	return at(file, err)
+}
+
+// readFile reads the whole file at p.
+func (s *session) readFile(p string) ([]byte, error) {
+	h, err := s.open(p, fsys.Read)
+	if err != nil {
+		return nil, err
+	}
+	b, err := fsys.ReadAll(s.Context.Context, h)
+	return b, s.finish(h, err)
+}
+
+// open walks to p and opens it.
+func (s *session) open(p string, flag fsys.Flag) (fsys.Handle, error) {
+	return s.root.OpenPath(s.Context.Context, clean(p), flag)
+}
+
+// finish ends h in order after err: what was gathered acts now.
+func (s *session) finish(h fsys.Handle, err error) error {
+	if err != nil {
+		h.Close()
+		return err
+	}
+	return fsys.Finish(s.Context.Context, h)
+}
+
+// converse writes req to the Message file at p and returns the reply.
+func (s *session) converse(p string, req []byte) ([]byte, error) {
+	h, err := s.open(p, fsys.Read|fsys.Write)
+	if err != nil {
+		return nil, at(p, err)
+	}
+	var reply []byte
+	if _, err = fsys.WriteAt(s.Context.Context, h, req, 0); err == nil {
+		reply, err = fsys.ReadAll(s.Context.Context, h)
+	}
+	return reply, at(p, s.finish(h, err))
+}
