@@ -247,6 +247,11 @@ func TestDoc(t *testing.T) {
 
 	require.Equal(t, fsys.Invalid, fsys.CodeOf(fsys.WriteFile(ctx, d, "", []byte(`{"bad":1}`))))
 	require.Equal(t, fsys.Invalid, fsys.CodeOf(fsys.WriteFile(ctx, d, "", []byte(`{"half":`))))
+	h, err = d.Open(ctx, fsys.Write)
+	require.NoError(t, err)
+	_, err = fsys.WriteAt(ctx, h, []byte("no JSON\n"), 0)
+	require.ErrorIs(t, err, fsys.Invalid, "what cannot become a document fails in the write")
+	require.NoError(t, fsys.Finish(ctx, h))
 	require.Equal(t, "{\"b\":2}\n", stored)
 
 	h, err = d.Open(ctx, fsys.Write|fsys.Append)

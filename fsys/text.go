@@ -155,6 +155,10 @@ func (h *docHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, erro
 		h.draft = append(h.draft, make([]byte, grow)...)
 	}
 	copy(h.draft[off:], p)
+	if first := bytes.TrimLeft(h.draft, " \t\r\n\x00"); len(first) > 0 && first[0] != '{' && first[0] != '[' {
+		h.draft, h.began = nil, false
+		return 0, E(Invalid, "this file takes a JSON object; nothing was changed")
+	}
 	h.dirty = true
 	if !json.Valid(h.draft) {
 		return len(p), nil
