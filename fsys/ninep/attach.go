@@ -67,16 +67,20 @@ func (r *request) attach() error {
 	if err != nil {
 		return err
 	}
-	grant, err := c.srv.Attach(r.ctx, c.peer, m.Uname, path)
-	if err != nil {
-		return err
-	}
 	a := &attach{options: opts, uid: m.NUname, name: m.Uname}
 	if a.uid == noUID {
 		a.uid = uint32(max(c.peer.UID, 0))
 	}
-	a.ctx, a.cancel = context.WithCancelCause(s.ctx)
-	a.ctx = fsys.WithCaller(a.ctx, grant.Caller)
+	life, cancel := context.WithCancelCause(s.ctx)
+	a.cancel = cancel
+	peer := c.peer
+	peer.Life = life
+	grant, err := c.srv.Attach(r.ctx, peer, m.Uname, path)
+	if err != nil {
+		a.cancel(err)
+		return err
+	}
+	a.ctx = fsys.WithCaller(life, grant.Caller)
 	// The root's path tells trees apart, also those that different callers
 	// are shown under one name.
 	root := &place{qid: qid{Path: c.srv.paths.path(0, 0, string(grant.Caller))}}

@@ -17,6 +17,9 @@ type Peer struct {
 	Addr net.Addr
 	UID  int                  // of the process at the other end of a Unix socket; -1 if unknown
 	TLS  *tls.ConnectionState // nil without TLS
+	// Life ends when the client has given up its last fid in the tree that
+	// this attach is for, or has gone.
+	Life context.Context
 }
 
 // A Grant is the answer to an attach.
@@ -33,7 +36,8 @@ type Grant struct {
 // after the first connection.
 type Server struct {
 	// Attach says what a client may see. uname is what it claims to be;
-	// options have been cut off aname. ctx ends with the request.
+	// options have been cut off aname. ctx ends with the request, and
+	// peer.Life with what was granted.
 	Attach func(ctx context.Context, peer Peer, uname, aname string) (Grant, error)
 
 	MaxMsize     uint32        // largest message, 4 KiB to 4 MiB; default 1 MiB

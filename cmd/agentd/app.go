@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"agent9/cmd/internal/addr"
+	"agent9/fsys"
+	"agent9/namespace/budget"
+)
+
+// errUsage marks what is wrong with the command line.
+var errUsage = errors.New("usage")
+
+const description = `Serves AI agents as a tree of files. Talk to it with agentctl, or mount it:
+
+   agentctl create alice
+   agentctl mount /n/agents
+   echo hello > /n/agents/agents/alice/inbox/new
+
+COMPUTE PROVIDERS
+   --compute ID=exec:COMMAND      a program: the last user message on its
+                                  standard input, the whole request as JSON in
+                                  the file that AGENT9_REQUEST names; what it
+                                  prints is the answer
+   --compute ID=openai:BASE_URL   a server with OpenAI's API: OpenAI, Ollama,
+                                  vLLM, llama.cpp, LM Studio …; the key is in
+                                  the variable <ID>_API_KEY or OPENAI_API_KEY
+   --compute ID=echo:             answers with the question
+   The first one is the default. Without any, agentd takes what it finds of
+   OPENAI_API_KEY (with OPENAI_BASE_URL), OLLAMA_HOST and a server on
+   127.0.0.1:11434, else echo.
+
+WHO MAY DO WHAT
+   The socket given with --listen unix:PATH, or the default one, is the
+   operator's: only the daemon's own user and root get in, and they see every
+   agent. On TCP a token is needed (agentctl token), and beyond loopback TLS.`
+
+func app() *cli.App {
+	return &cli.App{
+		Name:                   "agentd",
+		Usage:                  "serve AI agents as files over 9P",
+		ArgsUsage:              " ",
+		Description:            description,
+		EnableBashCompletion:   true,
+		UseShortOptionHandling: true,
+		HideHelpCommand:        true,
+		ExitErrHandler:         func(*cli.Context, error) {}, // main prints it
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return errors.Join(fsys.E(fsys.Invalid, err.Error()+"; see agentd --help"), errUsage)
+		},
+		Flags: []cli.Flag{
+			&cli.PathFlag{Name: "data", Usage: "keep everything in `DIR`", EnvVars: []string{"AGENT9_DATA"}, Value: addr.DefaultData()},
+			&cli.StringSliceFlag{Name: "listen", Usage: "serve 9P at `ADDR`: unix:PATH or tcp:HOST:PORT; can be given again (default: unix:" + addr.DefaultSocket() + ")"},
+			&cli.PathFlag{Name: "mount", Usage: "mount the operator's tree at `DIR` with FUSE"},
+			&cli.StringSliceFlag{Name: "compute", Usage: "a provider of models, `ID=DRIVER:TARGET`; can be given again"},
+			&cli.PathFlag{Name: "tls-cert", Usage: "certificate `FILE` (PEM) for TCP"},
+			&cli.PathFlag{Name: "tls-key", Usage: "key `FILE` (PEM) of the certificate"},
+			&cli.PathFlag{Name: "tls-client-ca", Usage: "let in clients whose certificate is signed by one in `FILE`, as the agent that its common name names"},
+			&cli.Int64Flag{Name: "per-day", Usage: "what an agent without limits of its own may spend in a UTC day, in `MICRO-USD`", Value: 1_000_000},
+			&cli.BoolFlag{Name: "debug", Usage: "log more"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return errors.Join(fsys.E(fsys.Invalid, fmt.Sprintf("unexpected argument %q; see agentd --help", c.Args().First())), errUsage)
+			}
+			perDay := budget.Micros(c.Int64("per-day"))
+			if perDay < 0 {
+				return errors.Join(fsys.E(fsys.Invalid, "--per-day cannot be negative"), errUsage)
+			}
+			return serve(c.Context, settings{
+				data:      c.Path("data"),
+				listen:    c.StringSlice("listen"),
+				mount:     c.Path("mount"),
+				compute:   c.StringSlice("compute"),
+				cert:      c.Path("tls-cert"),
+				key:       c.Path("tls-key"),
+				clientCA:  c.Path("tls-client-ca"),
+				limits:    budget.Limits{PerDay: &perDay},
+				debug:     c.Bool("debug"),
+				messages:  os.Stderr,
+				getenv:    os.Getenv,
+				listening: func(at string) { fmt.Fprintln(os.Stderr, "listening on "+at) },
+			})
+		},
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"agent9/fsys"
+	"agent9/fsys/ninep"
+	"agent9/services/host"
+)
+
+// tokenMark begins an aname that is a token. A path may follow it.
+const tokenMark = "a9_"
+
+// attachFunc is what a listener does with an attach: uname is a claim, so it
+// is not looked at.
+type attachFunc = func(ctx context.Context, peer ninep.Peer, uname, aname string) (ninep.Grant, error)
+
+// attachOperator lets the daemon's own user and root see everything, from the
+// operator's socket.
+func attachOperator(h *host.Host) attachFunc {
+	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
+		if strings.HasPrefix(aname, tokenMark) {
+			return attachToken(ctx, peer, h, aname)
+		}
+		if !sameUser(peer) {
+			return ninep.Grant{}, fsys.E(fsys.Permission, "this socket is the operator's")
+		}
+		return at(ctx, ninep.Grant{Root: h.Root(), Caller: fsys.Operator}, aname)
+	}
+}
+
+// attachAgent lets the daemon's own user and root see one agent's tree, as
+// that agent.
+func attachAgent(h *host.Host, name string) attachFunc {
+	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
+		if strings.HasPrefix(aname, tokenMark) {
+			return attachToken(ctx, peer, h, aname)
+		}
+		if !sameUser(peer) {
+			return ninep.Grant{}, fsys.E(fsys.Permission, "this socket is the agent's")
+		}
+		root, err := h.Agent(ctx, name)
+		if err != nil {
+			return ninep.Grant{}, err
+		}
+		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+	}
+}
+
+// attachTCP lets in who has a token, or a certificate in the name of an agent.
+func attachTCP(h *host.Host) attachFunc {
+	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
+		if strings.HasPrefix(aname, tokenMark) {
+			return attachToken(ctx, peer, h, aname)
+		}
+		if peer.TLS != nil && len(peer.TLS.VerifiedChains) > 0 {
+			name := peer.TLS.PeerCertificates[0].Subject.CommonName
+			if root, err := h.Agent(ctx, name); err == nil {
+				return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+			}
+		}
+		return ninep.Grant{}, fsys.E(fsys.Permission, "a token is needed as aname; make one with agentctl token")
+	}
+}
+
+func attachToken(ctx context.Context, peer ninep.Peer, h *host.Host, aname string) (ninep.Grant, error) {
+	secret, path, _ := strings.Cut(aname, "/")
+	root, name, done, err := h.Token(ctx, peer.Life, secret)
+	if err != nil {
+		return ninep.Grant{}, err
+	}
+	return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), Done: done}, path)
+}
+
+// at moves the root of g down to path.
+func at(ctx context.Context, g ninep.Grant, path string) (ninep.Grant, error) {
+	var err error
+	g.Root, err = fsys.WalkPath(ctx, g.Root, path)
+	return g, err
+}
+
+// sameUser reports whether a peer on a Unix socket is this user or root. Where
+// the system does not say who it is, the mode of the socket decides.
+func sameUser(peer ninep.Peer) bool {
+	return peer.UID < 0 || peer.UID == 0 || peer.UID == os.Geteuid()
+}

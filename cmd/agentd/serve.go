@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"agent9/cmd/internal/addr"
+	"agent9/fsys"
+	"agent9/fsys/ninep"
+	"agent9/namespace/budget"
+	"agent9/providers/compute"
+	"agent9/services/host"
+)
+
+// settings is the command line.
+type settings struct {
+	data, mount         string
+	listen, compute     []string
+	cert, key, clientCA string
+	limits              budget.Limits
+	debug               bool
+	messages            io.Writer
+	getenv              func(string) string
+	listening           func(at string)
+}
+
+// grace is how long the end of the daemon waits for what is under way.
+const grace = 5 * time.Second
+
+// serve runs the daemon until ctx ends or the operator shuts it down.
+func serve(ctx context.Context, s settings) error {
+	level := slog.LevelInfo
+	if s.debug {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(s.messages, &slog.HandlerOptions{Level: level}))
+	ctx, shutdown := context.WithCancel(ctx)
+	defer shutdown()
+
+	providers, err := providersOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	config, err := tlsConfig(s)
+	if err != nil {
+		return err
+	}
+	db, err := openStore(s.data)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			log.Error("closing the database", "err", err)
+		}
+	}()
+	ring, err := openRing(ctx, s.data, db)
+	if err != nil {
+		return err
+	}
+
+	own := &sockets{dir: filepath.Join(s.data, "sockets")}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	h, err := host.Open(life, host.Options{
+		Store: db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
+		Socket: own.Open, Unsocket: own.Close, Shutdown: shutdown,
+	})
+	if err != nil {
+		return err
+	}
+	defer h.Close() // ends and settles all work, before the database closes
+	own.host = h
+
+	var servers servers
+	own.server = func(attach attachFunc) *ninep.Server {
+		srv := &ninep.Server{Attach: attach, Log: log}
+		servers.add(srv)
+		return srv
+	}
+	defer servers.shutdown(ctx, log)
+	defer own.CloseAll()
+
+	failed := make(chan error, len(s.listen)+1)
+	if len(s.listen) == 0 {
+		s.listen = []string{addr.String("unix", addr.DefaultSocket())}
+	}
+	for _, at := range s.listen {
+		l, err := listen(at, config)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		attach := attachTCP(h)
+		if l.Addr().Network() == "unix" {
+			attach = attachOperator(h)
+		}
+		srv := own.server(attach)
+		go func() { failed <- srv.Serve(l) }()
+		s.listening(addr.String(l.Addr().Network(), l.Addr().String()))
+	}
+	if s.mount != "" {
+		unmount, err := mount(life, h.Root(), s.mount)
+		if err != nil {
+			return err
+		}
+		defer unmount()
+		fmt.Fprintln(s.messages, "mounted on "+s.mount)
+	}
+	for _, p := range providers {
+		log.Info("compute provider", "id", p.ID(), "driver", p.Info().Driver)
+	}
+	select {
+	case <-ctx.Done():
+		log.Info("ending")
+		return nil
+	case err := <-failed:
+		return fsys.Wrap(fsys.Unavailable, "a listener failed", err)
+	}
+}
+
+func providersOf(ctx context.Context, s settings) ([]*compute.Runner, error) {
+	specs := s.compute
+	if len(specs) == 0 {
+		specs = found(ctx, s.getenv)
+	}
+	var all []*compute.Runner
+	for _, spec := range specs {
+		p, err := provider(spec, s.getenv)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(o *compute.Runner) bool { return o.ID() == p.ID() }) {
+			return nil, fsys.E(fsys.Invalid, "--compute: two providers are called "+p.ID())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// servers ends all 9P servers together.
+type servers struct {
+	mu  sync.Mutex
+	all []*ninep.Server
+}
+
+func (s *servers) add(srv *ninep.Server) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, srv)
+}
+
+func (s *servers) shutdown(ctx context.Context, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, srv := range s.all {
+		if err := srv.Shutdown(ctx); err != nil {
+			log.Warn("some connections did not end in time", "err", err)
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package main
+
+func privateUmask() (restore func()) { return func() {} }

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"agent9/fsys"
+	"agent9/namespace"
+	"agent9/services/status"
+)
+
+// row is a mount of an agent.
+type row struct {
+	path    string
+	service string // shown in the mount table
+	root    func(a *Agent) fsys.Node
+	admin   bool // only the operator may write
+	paid    bool // from the agent's budget
+}
+
+var rows = []row{
+	{path: "/", service: "status", root: func(a *Agent) fsys.Node { return a.status.Root() }},
+	{path: "/config", service: "status", root: func(a *Agent) fsys.Node { return a.status.ConfigFile() }, admin: true},
+	{path: "/budget", service: "budget", root: func(a *Agent) fsys.Node { return a.budget.Root() }, admin: true},
+	{path: "/inbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.Root() }},
+	{path: "/deadletter", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.DeadLetter() }},
+	{path: "/outbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.outbox.Root() }},
+	{path: "/logs", service: "logs", root: func(a *Agent) fsys.Node { return a.logs.Root() }},
+	{path: "/goals", service: "goals", root: func(a *Agent) fsys.Node { return a.goals.Root() }},
+	{path: "/identity", service: "identity", root: func(a *Agent) fsys.Node { return a.identity.Root() }},
+}
+
+// viewer is who a tree is for.
+type viewer struct {
+	operator bool
+	rights   func(mount string) (read, write bool) // nil: all
+}
+
+// view builds the tree that v sees.
+func (a *Agent) view(v viewer) *namespace.Namespace {
+	ns := &namespace.Namespace{Refused: a.refused}
+	for _, r := range rows {
+		gates := []namespace.Option{namespace.Access(a.alive)}
+		if v.rights != nil {
+			read, write := v.rights(r.path)
+			gates = append(gates, namespace.Always(levelOf(read, write)))
+		}
+		if !v.operator {
+			gates = append(gates, namespace.Access(func() namespace.Level { return a.levelAt(r.path) }))
+			if r.admin {
+				gates = append(gates, namespace.Always(namespace.ReadOnly))
+			}
+		}
+		if r.paid {
+			gates = append(gates, a.working(), namespace.Spend(a.budget))
+		}
+		if err := ns.Mount(r.path, service{r.root(a)}, gates...); err != nil {
+			panic(err) // the table above is wrong
+		}
+	}
+	return ns
+}
+
+type service struct{ root fsys.Node }
+
+func (s service) Root() fsys.Node { return s.root }
+
+func levelOf(read, write bool) namespace.Level {
+	switch {
+	case read && write:
+		return namespace.Full
+	case read:
+		return namespace.ReadOnly
+	case write:
+		return namespace.NoRead
+	}
+	return namespace.Disabled
+}
+
+// alive hides the mounts of an agent that was removed.
+func (a *Agent) alive() namespace.Level {
+	if a.gone.Load() {
+		return namespace.Disabled
+	}
+	return namespace.Full
+}
+
+// levelAt is what the configuration allows at a mount: that of the longest
+// path that is a prefix.
+func (a *Agent) levelAt(mount string) namespace.Level {
+	level, longest := namespace.Full, 0
+	for path, l := range a.status.Config().Mounts {
+		p := strings.TrimSuffix(path, "/")
+		if (mount == path || p == "" || mount == p || strings.HasPrefix(mount, p+"/")) && len(path) > longest {
+			level, longest = namespace.Level(l), len(path)
+		}
+	}
+	return level
+}
+
+func checkConfig(c status.Config) error {
+	for path, l := range c.Mounts {
+		if !slices.ContainsFunc(rows, func(r row) bool { return r.path == path }) {
+			return fsys.E(fsys.Invalid, "mounts: nothing is mounted at "+path)
+		}
+		if !slices.Contains(namespace.Levels, namespace.Level(l)) {
+			return fsys.E(fsys.Invalid, "mounts: "+path+" can be read-only, sign-only or disabled")
+		}
+	}
+	return nil
+}
+
+// working refuses to begin what costs while the agent is stopped.
+func (a *Agent) working() namespace.Option {
+	return namespace.Gated(func() string { return "" }, func(ctx context.Context, op namespace.Op, effect fsys.Effect) (context.Context, error) {
+		if op == namespace.Write && effect == fsys.Spends && a.Stopped() {
+			return nil, fsys.E(fsys.Busy, "the agent is stopped; write start to its ctl")
+		}
+		return ctx, nil
+	})
+}
+
+func (a *Agent) refused(ctx context.Context, path, op string, err error) {
+	a.logs.Refused(ctx, path, op, err)
+}
+
+// mountTable is the text of the mounts file: path, service, access.
+func mountTable(ns *namespace.Namespace) string {
+	var b strings.Builder
+	for _, m := range ns.Mounts() {
+		i := slices.IndexFunc(rows, func(r row) bool { return r.path == m.Path })
+		access := m.Access
+		if access == "" {
+			access = "full"
+		}
+		b.WriteString(m.Path + "\t" + rows[i].service + "\t" + access + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,370 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"weak"
+
+	"agent9/fsys"
+	"agent9/services/agent"
+	"agent9/store"
+)
+
+// The parts of the daemon's store.
+const (
+	agentsPart = "agents/" // name → entry
+	dataPart   = "data/"   // id/… → all that an agent has
+	trashPart  = "trash/"  // id → of a removed agent whose data is not gone yet
+	tokensPart = "tokens/"
+	nextKey    = "next" // the id of the next agent
+)
+
+// entry is what the index says of an agent. Its id is used once, so that a
+// new agent of an old name has nothing of the old one.
+type entry struct {
+	ID uint64 `json:"id"`
+}
+
+func (e entry) part() string { return dataPart + strconv.FormatUint(e.ID, 36) + "/" }
+
+// agents is the directory of all agents: mkdir creates one, rmdir removes it.
+// An agent is built when somebody walks into it and goes when nobody refers
+// to it any longer, so one that is idle costs nothing but its index entry.
+type agents struct {
+	st    store.Updater
+	house *agent.House
+	// ended is told of an agent's name once it was removed; it may change
+	// more in the same transaction.
+	ended func(ctx context.Context, tx store.Store, name string) error
+
+	mu   sync.Mutex
+	live map[string]*slot
+}
+
+// slot builds one agent at a time.
+type slot struct {
+	mu    sync.Mutex
+	id    uint64 // of what agent points to
+	agent weak.Pointer[agent.Agent]
+	users int // who hold or wait for mu; guarded by agents.mu
+}
+
+func (s *agents) entry(ctx context.Context, tx store.Store, name string) (entry, error) {
+	var e entry
+	b, err := tx.Get(ctx, agentsPart+name)
+	if err != nil {
+		return e, err
+	}
+	return e, fsys.Wrap(fsys.Internal, "the index entry of agent "+name, json.Unmarshal(b, &e))
+}
+
+// find returns the agent that is called name now, built if need be.
+func (s *agents) find(ctx context.Context, name string) (*agent.Agent, error) {
+	e, err := s.entry(ctx, s.st, name)
+	if err != nil {
+		return nil, err
+	}
+	return s.build(ctx, name, e)
+}
+
+// build returns the agent of an index entry, of which there is never more
+// than one in memory.
+func (s *agents) build(ctx context.Context, name string, e entry) (*agent.Agent, error) {
+	slot := s.enter(name)
+	defer s.leave(name, slot)
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	if a := slot.agent.Value(); a != nil && slot.id == e.ID {
+		return a, nil
+	}
+	// Under the lock, so that what was removed since is not built again.
+	if now, err := s.entry(ctx, s.st, name); err != nil {
+		return nil, err
+	} else if now != e {
+		return nil, fsys.NotExist
+	}
+	a, err := agent.Open(ctx, store.Sub(s.st, e.part()), s.house, name)
+	if err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "agent "+name, err)
+	}
+	slot.id, slot.agent = e.ID, weak.Make(a)
+	runtime.AddCleanup(a, s.sweep, name)
+	return a, nil
+}
+
+func (s *agents) enter(name string) *slot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sl := s.live[name]
+	if sl == nil {
+		sl = &slot{}
+		s.live[name] = sl
+	}
+	sl.users++
+	return sl
+}
+
+func (s *agents) leave(name string, sl *slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sl.users--
+	s.drop(name, sl)
+}
+
+// sweep forgets an agent that was collected.
+func (s *agents) sweep(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if sl := s.live[name]; sl != nil {
+		s.drop(name, sl)
+	}
+}
+
+func (s *agents) drop(name string, sl *slot) {
+	if sl.users == 0 && sl.agent.Value() == nil && s.live[name] == sl {
+		delete(s.live, name)
+	}
+}
+
+// built counts the agents that are in memory.
+func (s *agents) built() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sl := range s.live {
+		if sl.agent.Value() != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Walk is a keyed look-up. It builds nothing: that is for who goes on.
+func (s *agents) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	if fsys.CheckName(name) != nil {
+		return nil, fsys.NotExist
+	}
+	e, err := s.entry(ctx, s.st, name)
+	if err != nil {
+		return nil, err
+	}
+	return &home{s, name, e}, nil
+}
+
+func (s *agents) List(ctx context.Context) ([]fsys.Entry, error) {
+	var list []fsys.Entry
+	for pair, err := range store.All(ctx, s.st, agentsPart) {
+		if err != nil {
+			return nil, err
+		}
+		var e entry
+		if err := json.Unmarshal(pair.Value, &e); err != nil {
+			return nil, fsys.Wrap(fsys.Internal, "the index entry "+pair.Key, err)
+		}
+		name := strings.TrimPrefix(pair.Key, agentsPart)
+		list = append(list, fsys.Entry{Name: name, Node: &home{s, name, e}})
+	}
+	return list, nil
+}
+
+// maxName bounds the name of an agent, which is also part of a socket's path.
+const maxName = 63
+
+func checkName(name string) error {
+	for _, r := range name {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
+		default:
+			return fsys.E(fsys.Invalid, "an agent's name is made of letters, digits, and - _ . only")
+		}
+	}
+	if len(name) > maxName || name == "" || name[0] == '.' || name[0] == '-' {
+		return fsys.E(fsys.Invalid, "an agent's name has 1 to 63 letters, and does not begin with . or -")
+	}
+	return nil
+}
+
+func (s *agents) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	var e entry
+	err := s.st.Update(ctx, func(tx store.Store) error {
+		switch _, err := s.entry(ctx, tx, name); fsys.CodeOf(err) {
+		case fsys.NotExist:
+		default:
+			if err == nil {
+				err = fsys.Exist
+			}
+			return err
+		}
+		next, err := s.next(ctx, tx)
+		if err != nil {
+			return err
+		}
+		e = entry{ID: next}
+		if err := tx.Put(ctx, agentsPart+name, fsys.Line(e)); err != nil {
+			return err
+		}
+		return agent.Create(ctx, tx, store.Sub(s.st, e.part()), s.house, name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.house.Happened(name, happened(s.house.Now(), "agent.created"))
+	return &home{s, name, e}, nil
+}
+
+func (s *agents) next(ctx context.Context, tx store.Store) (uint64, error) {
+	id := uint64(1)
+	switch b, err := tx.Get(ctx, nextKey); {
+	case err == nil:
+		if id, err = strconv.ParseUint(string(b), 10, 64); err != nil {
+			return 0, fsys.Wrap(fsys.Internal, "the next agent's id", err)
+		}
+	case fsys.CodeOf(err) != fsys.NotExist:
+		return 0, err
+	}
+	return id, tx.Put(ctx, nextKey, []byte(strconv.FormatUint(id+1, 10)))
+}
+
+// remove deletes a stopped agent, and then all that it had.
+func (s *agents) remove(ctx context.Context, name string, e entry) error {
+	a, err := s.build(ctx, name, e)
+	if err != nil {
+		return err
+	}
+	if !a.Stopped() {
+		return fsys.E(fsys.Busy, "stop the agent first: echo stop > agents/"+name+"/ctl")
+	}
+	err = s.st.Update(ctx, func(tx store.Store) error {
+		switch now, err := s.entry(ctx, tx, name); {
+		case err != nil:
+			return err
+		case now != e:
+			return fsys.NotExist
+		}
+		if err := tx.Delete(ctx, agentsPart+name); err != nil {
+			return err
+		}
+		if err := tx.Put(ctx, trashPart+strconv.FormatUint(e.ID, 36), []byte(name)); err != nil {
+			return err
+		}
+		store.After(tx, a.Remove)
+		return s.ended(ctx, tx, name)
+	})
+	if err != nil {
+		return err
+	}
+	s.house.Happened(name, happened(s.house.Now(), "agent.removed"))
+	return s.empty(ctx)
+}
+
+// sweepPage is how many keys of a removed agent go in one transaction.
+const sweepPage = 512
+
+// empty deletes the data of removed agents. What a crash leaves is found
+// again at the next start.
+func (s *agents) empty(ctx context.Context) error {
+	for pair, err := range store.All(ctx, s.st, trashPart) {
+		if err != nil {
+			return err
+		}
+		id := strings.TrimPrefix(pair.Key, trashPart)
+		for more := true; more; {
+			err := s.st.Update(ctx, func(tx store.Store) error {
+				page, err := tx.List(ctx, dataPart+id+"/", "", sweepPage)
+				if err != nil {
+					return err
+				}
+				for _, p := range page {
+					if err := tx.Delete(ctx, p.Key); err != nil {
+						return err
+					}
+				}
+				if more = len(page) == sweepPage; more {
+					return nil
+				}
+				return tx.Delete(ctx, pair.Key)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// home is an agent's directory as the operator sees it.
+type home struct {
+	agents *agents
+	name   string
+	entry  entry
+}
+
+var (
+	_ fsys.Creator = (*home)(nil)
+	_ fsys.Maker   = (*home)(nil)
+	_ fsys.Renamer = (*home)(nil)
+	_ fsys.Remover = (*home)(nil)
+)
+
+func (h *home) root(ctx context.Context) (fsys.Node, error) {
+	a, err := h.agents.build(ctx, h.name, h.entry)
+	if err != nil {
+		return nil, err
+	}
+	return a.Operator(), nil
+}
+
+func (h *home) Stat(context.Context) (fsys.Info, error) {
+	return fsys.Info{Kind: fsys.Directory, Perm: 0o555, Gen: h.entry.ID}, nil
+}
+
+func (h *home) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) { return fsys.OpenDir(f) }
+
+func (h *home) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	root, err := h.root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.Walk(ctx, root, name)
+}
+
+func (h *home) List(ctx context.Context) ([]fsys.Entry, error) {
+	root, err := h.root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.List(ctx, root)
+}
+
+func (h *home) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
+	root, err := h.root(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fsys.Create(ctx, root, name, perm, flag)
+}
+
+func (h *home) Mkdir(ctx context.Context, name string, perm fs.FileMode) (fsys.Node, error) {
+	root, err := h.root(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.Mkdir(ctx, root, name, perm)
+}
+
+func (h *home) Rename(ctx context.Context, name, newName string) error {
+	root, err := h.root(ctx)
+	if err != nil {
+		return err
+	}
+	return fsys.Rename(ctx, root, name, newName)
+}
+
+func (h *home) Remove(ctx context.Context) error { return h.agents.remove(ctx, h.name, h.entry) }
