@@ -175,7 +175,7 @@ func use(t *testing.T, n fsys.Node) (refused []string) {
 
 func TestLevels(t *testing.T) {
 	changes := []string{"create", "mkdir", "rename", "remove", "setattr"}
-	writing := append([]string{"write", "both", "create", "mkdir", "rename", "remove", "truncate", "setattr"})
+	writing := []string{"write", "both", "create", "mkdir", "rename", "remove", "truncate", "setattr"}
 	for _, tc := range []struct {
 		level   namespace.Level
 		effect  fsys.Effect
