@@ -107,12 +107,12 @@ func (l *Log) Append(tx Store, p []byte) error {
 
 // appending is what one Append does when its transaction ends.
 type appending struct {
-	data           []byte
-	waiting, later int // how much of data comes from there
-	claimed        int
-	size           int64
-	tail           block
-	failed         bool
+	data     []byte
+	buffered int // how much of data is the first of waiting and later
+	claimed  int // and how much is not
+	size     int64
+	tail     block
+	failed   bool
 }
 
 // plan decides what goes to offset at. The transactions that ran before this
@@ -128,19 +128,22 @@ func (l *Log) plan(at int64, p []byte) (*appending, error) {
 	waiting := l.waiting[min(planned, len(l.waiting)):]
 	var later []byte
 	if l.claimed > 0 {
-		later = l.later[planned-len(l.waiting)-l.claimed:]
+		later = l.later[max(0, min(planned-len(l.waiting)-l.claimed, len(l.later))):]
 	}
 	data := make([]byte, 0, len(waiting)+len(later)+len(p))
 	data = append(append(append(data, waiting...), later...), p...)
 	l.claimed += len(p)
-	return &appending{data: data, waiting: len(waiting), later: len(later), claimed: len(p), size: at}, nil
+	return &appending{data: data, buffered: len(waiting) + len(later), claimed: len(p), size: at}, nil
 }
 
 // ended runs when the transaction of a has ended, in the order of commits.
 func (l *Log) ended(a *appending, committed bool) {
+	defer l.tape.Grown()
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if committed && !a.failed && len(a.data) > 0 {
-		l.waiting, l.later = l.waiting[a.waiting:], l.later[a.later:]
+		n := min(a.buffered, len(l.waiting))
+		l.waiting, l.later = l.waiting[n:], l.later[a.buffered-n:]
 		l.size, l.tail = a.size, a.tail
 	}
 	if l.claimed -= a.claimed; l.claimed == 0 {
@@ -149,8 +152,6 @@ func (l *Log) ended(a *appending, committed bool) {
 			l.waiting = nil // and its memory
 		}
 	}
-	l.mu.Unlock()
-	l.tape.Grown()
 }
 
 // writeBlocks stores data at offset at, which is the end, and returns the new

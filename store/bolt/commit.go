@@ -7,8 +7,6 @@ import (
 
 	"agent9/fsys"
 	"agent9/store"
-
-	"go.etcd.io/bbolt"
 )
 
 // maxBatch is how many transactions are committed together at most.
@@ -64,6 +62,8 @@ func (d *DB) wake() {
 	}
 }
 
+var errGaveUp = fsys.E(fsys.Internal, "the program gave up while it changed the database, and nothing was changed")
+
 // withdraw takes r from the queue, if it is still there.
 func (d *DB) withdraw(r *request) bool {
 	d.mu.Lock()
@@ -116,64 +116,95 @@ func (d *DB) commit() {
 	}
 }
 
+// A batch is what is committed together.
+type batch struct {
+	d   *DB
+	ran []*request
+	// writing is set while bbolt works: a panic then leaves its locks held.
+	writing bool
+}
+
 // batch runs r and those that wait, commits what succeeded, and answers them.
 func (d *DB) batch(r *request) {
-	var ran []*request
-	err := fsys.E(fsys.Internal, "the program gave up while it changed the database, and nothing was changed")
-	defer func() { answer(ran, err) }()
-	err = d.guard(func() error {
-		if d.isBroken() != nil {
-			ran = append(ran, r)
-			return d.isBroken()
-		}
-		tx, err := d.file.Begin(true)
+	b := &batch{d: d, ran: []*request{r}}
+	err := d.isBroken()
+	defer func() { answer(b.ran, err) }()
+	if err == nil {
+		err = errGaveUp // if one of the functions ends this goroutine
+		err = d.guard(b.commit)
+	}
+	if b.writing {
+		err = d.breaks(err)
+	}
+}
+
+func (b *batch) commit() error {
+	b.writing = true
+	tx, err := b.d.file.Begin(true)
+	if err != nil {
+		return b.failed(err)
+	}
+	defer tx.Rollback() // after a Commit it does nothing
+	committed := base{tx.Bucket(dataBucket)}
+	changed := false
+	for r := b.ran[0]; r != nil; r = b.another() {
+		wrote, err := b.run(r, committed)
 		if err != nil {
-			ran = append(ran, r)
-			return d.failed(err)
+			return b.failed(err)
 		}
-		defer tx.Rollback() // after a Commit it does nothing
-		b := base{tx.Bucket(dataBucket)}
-		changed := false
-		for ; r != nil; r = d.another(len(ran)) {
-			ran = append(ran, r)
-			wrote, err := r.run(d, b)
-			if err != nil {
-				return d.breaks(err)
-			}
-			changed = changed || wrote
-		}
-		if !changed {
-			return nil
-		}
-		return d.write(tx)
-	})
+		changed = changed || wrote
+	}
+	if changed {
+		err = tx.Commit()
+	}
+	return b.failed(err)
+}
+
+// failed returns the error of what bbolt did, which has not broken the file
+// if it did nothing or found no space.
+func (b *batch) failed(err error) error {
+	if err == nil {
+		b.writing = false
+		return nil
+	}
+	if noSpace(err) {
+		b.writing = false
+	}
+	return b.d.failed(err)
 }
 
 // another returns a request that comes with those that ran already.
-func (d *DB) another(ran int) *request {
-	if ran >= maxBatch {
+func (b *batch) another() *request {
+	if len(b.ran) >= maxBatch {
 		return nil
 	}
-	if r := d.next(); r != nil {
-		return r
+	r := b.d.next()
+	if r == nil {
+		runtime.Gosched() // those that were answered last may be about to come again
+		r = b.d.next()
 	}
-	runtime.Gosched() // those that were answered last may be about to come again
-	return d.next()
+	if r != nil {
+		b.ran = append(b.ran, r)
+	}
+	return r
 }
 
-// run runs the function of r on b and puts there what it changed. The error is
-// of the file.
-func (r *request) run(d *DB, b base) (changed bool, err error) {
-	r.tx = store.NewTx(d, b)
-	if r.err = r.tx.Run(r.f); r.err != nil {
+// run runs the function of r and puts what it changed into the transaction of
+// the file. The error is of the file.
+func (b *batch) run(r *request, committed base) (changed bool, err error) {
+	r.tx = store.NewTx(b.d, committed)
+	b.writing = false
+	r.err = r.tx.Run(r.f)
+	b.writing = true
+	if r.err != nil {
 		r.tx.End(false)
 		return false, nil
 	}
 	for key, value := range r.tx.Changes() {
 		if value == nil {
-			err = b.bucket.Delete([]byte(key))
+			err = committed.bucket.Delete([]byte(key))
 		} else {
-			err = b.bucket.Put([]byte(key), value)
+			err = committed.bucket.Put([]byte(key), value)
 		}
 		if err != nil {
 			return false, err
@@ -183,28 +214,9 @@ func (r *request) run(d *DB, b base) (changed bool, err error) {
 	return changed, nil
 }
 
-// write commits, and remembers when nobody knows what that came to.
-func (d *DB) write(tx *bbolt.Tx) error {
-	whole := false
-	defer func() {
-		if !whole {
-			d.breaks(fsys.E(fsys.Unavailable, "the program broke down while it wrote"))
-		}
-	}()
-	err := tx.Commit()
-	whole = true
-	if err == nil {
-		return nil
-	}
-	if noSpace(err) {
-		return d.failed(err)
-	}
-	return d.breaks(err)
-}
-
 // breaks makes err the end of all writing.
 func (d *DB) breaks(err error) error {
-	err = fsys.Wrap(fsys.Unavailable, "nothing more is written until the daemon has been restarted, because writing failed", d.failed(err))
+	err = fsys.Wrap(fsys.Unavailable, "nothing more is written until the daemon has been restarted, because writing failed", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.broken == nil {

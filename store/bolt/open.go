@@ -50,8 +50,21 @@ func Open(path string) (*DB, error) {
 
 // open opens and checks the file that exists at d.path.
 func (d *DB) open() (err error) {
-	// The shortest wait that is not "for ever".
-	d.file, err = bbolt.Open(d.path, 0o600, options())
+	var file *os.File
+	whole := false
+	defer func() {
+		if !whole && file != nil {
+			// When bbolt panicked the file stays mapped, and that keeps the lock.
+			syscall.Flock(int(file.Fd()), syscall.LOCK_UN)
+			file.Close()
+		}
+	}()
+	o := options()
+	o.OpenFile = func(path string, flag int, perm fs.FileMode) (_ *os.File, err error) {
+		file, err = os.OpenFile(path, flag, perm)
+		return file, err
+	}
+	d.file, err = bbolt.Open(d.path, 0o600, o)
 	switch {
 	case errors.Is(err, boltErrors.ErrTimeout):
 		return fsys.E(fsys.Busy, fmt.Sprintf("the database %s is in use by another daemon%s: stop that one, or give this one a folder of its own", d.path, holder(d.path)))
@@ -60,19 +73,16 @@ func (d *DB) open() (err error) {
 	case err != nil:
 		return damaged(d.path, err.Error())
 	}
-	whole := false
-	defer func() {
-		if !whole {
-			d.file.Close()
-		}
-	}()
 	if err := d.file.View(d.check); err != nil {
+		d.file.Close()
 		return err
 	}
 	whole = true
 	return nil
 }
 
+// options say what is not as bbolt has it by default: the shortest wait for a
+// lock that is not "for ever", and what suits many small keys.
 func options() *bbolt.Options {
 	return &bbolt.Options{Timeout: time.Nanosecond, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
 }
