@@ -100,12 +100,12 @@ func New(st store.Updater, opt Options) *Inbox {
 		opt.Note = func(store.Store, string, any) error { return nil }
 	}
 	in := &Inbox{st: st, opt: opt, turn: make(chan struct{}, 1)}
-	in.root = fsys.NewTableWith(&pile{in, waiting},
+	in.root = fsys.NewTableWith(&queueDir{in, waiting},
 		fsys.Entry{Name: newName, Node: &fsys.Call{Do: in.put, Admit: in.admit}},
-		fsys.Entry{Name: nextName, Node: &tap{in, true}},
-		fsys.Entry{Name: headName, Node: &tap{in, false}},
+		fsys.Entry{Name: nextName, Node: &source{in, true}},
+		fsys.Entry{Name: headName, Node: &source{in, false}},
 	)
-	in.dead = fsys.NewTableWith(&pile{in, dead},
+	in.dead = fsys.NewTableWith(&queueDir{in, dead},
 		fsys.Entry{Name: ctlName, Node: &fsys.Ctl{Do: in.ctl, Text: ctlText}},
 	)
 	return in

@@ -10,15 +10,15 @@ import (
 	"agent9/store"
 )
 
-// pile is the messages of one queue as entries of a directory.
-type pile struct {
+// queueDir is the messages of one queue as entries of a directory.
+type queueDir struct {
 	in    *Inbox
 	queue queue
 }
 
-func (p *pile) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
+func (p *queueDir) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
 
-func (p *pile) Walk(ctx context.Context, name string) (fsys.Node, error) {
+func (p *queueDir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	l, err := store.GetJSON[letter](ctx, p.in.st, letterKey(name))
 	if err != nil {
 		return nil, err
@@ -26,18 +26,18 @@ func (p *pile) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if l.Queue != p.queue {
 		return nil, fsys.NotExist
 	}
-	return &paper{p.in, p.queue, name, l.Place}, nil
+	return &messageFile{p.in, p.queue, name, l.Place}, nil
 }
 
 // List returns the messages in their order.
-func (p *pile) List(ctx context.Context) ([]fsys.Entry, error) {
+func (p *queueDir) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
 	for pair, err := range store.All(ctx, p.in.st, string(p.queue)) {
 		if err != nil {
 			return nil, err
 		}
 		id, at := string(pair.Value), place(pair.Key)
-		list = append(list, fsys.Entry{Name: id, Node: &paper{p.in, p.queue, id, at}})
+		list = append(list, fsys.Entry{Name: id, Node: &messageFile{p.in, p.queue, id, at}})
 	}
 	return list, nil
 }
@@ -49,27 +49,27 @@ func place(key string) uint64 {
 	return n
 }
 
-// paper is one message as a file.
-type paper struct {
+// messageFile is one message as a file.
+type messageFile struct {
 	in    *Inbox
 	queue queue
 	id    string
 	place uint64
 }
 
-var _ fsys.Remover = (*paper)(nil)
+var _ fsys.Remover = (*messageFile)(nil)
 
-func (p *paper) Stat(ctx context.Context) (fsys.Info, error) {
+func (p *messageFile) Stat(ctx context.Context) (fsys.Info, error) {
 	info, err := fsys.Text(p.contents).Stat(ctx)
 	info.Gen = p.place
 	return info, err
 }
 
-func (p *paper) Open(ctx context.Context, f fsys.Flag) (fsys.Handle, error) {
+func (p *messageFile) Open(ctx context.Context, f fsys.Flag) (fsys.Handle, error) {
 	return fsys.Text(p.contents).Open(ctx, f)
 }
 
-func (p *paper) contents(ctx context.Context) ([]byte, error) {
+func (p *messageFile) contents(ctx context.Context) ([]byte, error) {
 	l, err := store.GetJSON[letter](ctx, p.in.st, letterKey(p.id))
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (p *paper) contents(ctx context.Context) ([]byte, error) {
 
 // Remove acknowledges a message that waits, also while somebody reads it, and
 // discards one in deadletter.
-func (p *paper) Remove(ctx context.Context) error {
+func (p *messageFile) Remove(ctx context.Context) error {
 	event := "inbox.acknowledged"
 	if p.queue == dead {
 		event = "inbox.discarded"

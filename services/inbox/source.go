@@ -10,52 +10,52 @@ import (
 	"agent9/store"
 )
 
-// tap is next and head.
-type tap struct {
+// source is next and head: where messages come out.
+type source struct {
 	in   *Inbox
 	take bool
 }
 
-func (t *tap) Stat(context.Context) (fsys.Info, error) {
+func (t *source) Stat(context.Context) (fsys.Info, error) {
 	return fsys.Info{Kind: fsys.Stream, Perm: 0o444}, nil
 }
 
-func (t *tap) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
+func (t *source) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
 	if f != fsys.Read {
 		return nil, fsys.E(fsys.Permission, "this file is read-only")
 	}
-	return &cup{tap: t, turn: make(chan struct{}, 1)}, nil
+	return &sourceHandle{source: t, turn: make(chan struct{}, 1)}, nil
 }
 
-// cup is an open tap: it gets one message.
-type cup struct {
-	tap  *tap
-	turn chan struct{} // held by the read that waits for the message
+// sourceHandle is an open source: it gets one message.
+type sourceHandle struct {
+	source *source
+	turn   chan struct{} // held by the read that waits for the message
 
 	mu       sync.Mutex
-	got      *draft // nil until the first read has it
+	got      *given // nil until the first read has it
 	read     int64  // how many bytes from its beginning were returned
 	settling bool   // an acknowledgement is under way
 	gone     bool   // it was acknowledged
 	closed   bool
 }
 
-// A draft is a message that was drawn from the inbox.
-type draft struct {
+// given is a message that a handle has got from the inbox.
+type given struct {
 	id    string
 	place uint64
 	line  []byte
 }
 
 var (
-	_ fsys.Reader = (*cup)(nil)
-	_ fsys.Syncer = (*cup)(nil)
+	_ fsys.Reader = (*sourceHandle)(nil)
+	_ fsys.Syncer = (*sourceHandle)(nil)
 )
 
 // ReadAt waits for the message if this handle has none yet; what is here
 // already is returned also when ctx is done. A read whose ctx is done when the
 // message comes returns nothing of it.
-func (h *cup) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+func (h *sourceHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fsys.E(fsys.Invalid, "a negative offset")
 	}
@@ -80,14 +80,14 @@ func (h *cup) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 }
 
 // full reports whether there is nothing to wait for.
-func (h *cup) full() bool {
+func (h *sourceHandle) full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.got != nil || h.closed
 }
 
 // fill gets the message, once.
-func (h *cup) fill(ctx context.Context) error {
+func (h *sourceHandle) fill(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -100,7 +100,7 @@ func (h *cup) fill(ctx context.Context) error {
 	if h.full() {
 		return nil
 	}
-	d, err := h.tap.in.draw(ctx, h.tap.take)
+	d, err := h.source.in.draw(ctx, h.source.take)
 	if err != nil {
 		return err
 	}
@@ -118,36 +118,36 @@ func (h *cup) fill(ctx context.Context) error {
 
 // putBack is called once, with mu held, when the handle is closed and the
 // message was not acknowledged.
-func (h *cup) putBack() {
-	if h.tap.take && h.got != nil && !h.gone {
-		h.tap.in.release(h.got.place)
+func (h *sourceHandle) putBack() {
+	if h.source.take && h.got != nil && !h.gone {
+		h.source.in.release(h.got.place)
 	}
 }
 
 // Sync acknowledges the message if all of it was read; before that it does
 // nothing, as a shell syncs whenever it closes a copy of a descriptor.
-func (h *cup) Sync(ctx context.Context) error {
+func (h *sourceHandle) Sync(ctx context.Context) error {
 	h.mu.Lock()
 	d := h.got
-	if !h.tap.take || d == nil || h.read < int64(len(d.line)) || h.settling || h.gone || h.closed {
+	if !h.source.take || d == nil || h.read < int64(len(d.line)) || h.settling || h.gone || h.closed {
 		h.mu.Unlock()
 		return nil
 	}
 	h.settling = true
 	h.mu.Unlock()
-	err := h.tap.in.acknowledge(ctx, d.id, d.place)
+	err := h.source.in.acknowledge(ctx, d.id, d.place)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settling = false
 	if h.gone = err == nil; h.gone {
-		h.tap.in.release(d.place)
+		h.source.in.release(d.place)
 	} else if h.closed {
 		h.putBack()
 	}
 	return err
 }
 
-func (h *cup) Close() error {
+func (h *sourceHandle) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.closed && !h.settling {
@@ -160,7 +160,7 @@ func (h *cup) Close() error {
 // draw waits for the oldest message that is not taken. Who takes waits for a
 // turn first: a channel serves those who wait to send in the order in which
 // they came.
-func (in *Inbox) draw(ctx context.Context, take bool) (*draft, error) {
+func (in *Inbox) draw(ctx context.Context, take bool) (*given, error) {
 	if take {
 		select {
 		case in.turn <- struct{}{}:
@@ -183,12 +183,12 @@ func (in *Inbox) draw(ctx context.Context, take bool) (*draft, error) {
 }
 
 // oldest returns the oldest message that is not taken, or nil.
-func (in *Inbox) oldest(ctx context.Context, take bool) (*draft, error) {
+func (in *Inbox) oldest(ctx context.Context, take bool) (*given, error) {
 	for p, err := range store.All(ctx, in.st, string(waiting)) {
 		if err != nil {
 			return nil, err
 		}
-		d := &draft{id: string(p.Value), place: place(p.Key)}
+		d := &given{id: string(p.Value), place: place(p.Key)}
 		if !in.claim(d.place, take) {
 			continue
 		}
