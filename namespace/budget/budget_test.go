@@ -436,11 +436,15 @@ func TestLimitsFile(t *testing.T) {
 		`{"total_microusd": 1000000000000001}`:            "an amount of money is from 0 to 1000000000000000 µ$, not 1000000000000001",
 		`{"parent": 5}`:                                   "parent cannot be a number",
 		`[]`:                                              `limits are one JSON object, such as {"per_day_microusd": 5000000}`,
-		`null`:                                            `limits are one JSON object, such as {"per_day_microusd": 5000000}`,
 	} {
 		err := fsys.WriteFile(ctx, a.Root(), "limits", []byte(doc))
 		if fsys.CodeOf(err) != fsys.Invalid || fsys.ReasonOf(err) != reason {
 			t.Errorf("%s: got %v, want Invalid: %s", doc, err, reason)
+		}
+	}
+	for _, doc := range []string{`null`, `5`, `{"total_microusd": 1`} {
+		if err := fsys.WriteFile(ctx, a.Root(), "limits", []byte(doc)); fsys.CodeOf(err) != fsys.Invalid {
+			t.Errorf("%s: got %v, want Invalid", doc, err)
 		}
 	}
 	if got := read(); got != first {
