@@ -73,11 +73,10 @@ type statusReport struct {
 		Jobs       int `json:"jobs"`
 	} `json:"queues"`
 	Budget struct {
-		Held      int64  `json:"held_microusd"`
-		SpentDay  int64  `json:"spent_day_microusd"`
-		Spent     int64  `json:"spent_total_microusd"`
-		LeftDay   *int64 `json:"left_day_microusd"`
-		LeftTotal *int64 `json:"left_total_microusd"`
+		Held     int64  `json:"held_microusd"`
+		SpentDay int64  `json:"spent_day_microusd"`
+		Spent    int64  `json:"spent_total_microusd"`
+		Left     *int64 `json:"left_microusd"` // null: no limit
 	} `json:"budget"`
 
 	raw []byte

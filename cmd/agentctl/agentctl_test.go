@@ -71,7 +71,7 @@ created     2030-01-02T03:04:05.000Z
 inbox       2 waiting, 1 in deadletter
 jobs        3 queued or running
 spent       $1.50, of it $0.005 today; $0.00 held
-left        $0.995 today
+left        $0.995
 `, "status", "alice")
 	if got := c.run("status", "agents/alice", "--json"); jsonOf(t, got.out)["name"] != "alice" {
 		t.Errorf("status --json: %+v", got)
@@ -104,7 +104,8 @@ func TestSend(t *testing.T) {
 	} {
 		c.in = row.in
 		c.ok("m1\n", append([]string{"send", "alice"}, row.args...)...)
-		if got := h.sent[len(h.sent)-1]; !reflect.DeepEqual(jsonOf(t, got), jsonOf(t, row.want)) {
+		sent := h.seen(&h.sent)
+		if got := sent[len(sent)-1]; !reflect.DeepEqual(jsonOf(t, got), jsonOf(t, row.want)) {
 			t.Errorf("send %q sent %s, want %s", row.args, got, row.want)
 		}
 	}
@@ -124,11 +125,13 @@ func TestAsk(t *testing.T) {
 		`{"messages":[{"role":"user","content":"why is the sky blue?"}]}`,
 		`{"messages":[],"n":1,"model":"m","max_cost_microusd":5000}`,
 	} {
-		if got := h.asked[i]; !reflect.DeepEqual(jsonOf(t, got), jsonOf(t, want)) {
+		if got := h.seen(&h.asked)[i]; !reflect.DeepEqual(jsonOf(t, got), jsonOf(t, want)) {
 			t.Errorf("asked %s, want %s", got, want)
 		}
 	}
+	h.mu.Lock()
 	h.state = "failed"
+	h.mu.Unlock()
 	c.want(output{1, "because of\nRayleigh\n", "agentctl: agents/alice/compute/jobs/17: failed: the model fell over\n"}, "ask", "alice", "why?")
 	c.want(output{2, "", "agentctl: \"1c\" is not an amount; write micro-dollars such as 5000, or dollars such as $0.005\n"},
 		"ask", "alice", "why?", "--max-cost", "1c")
@@ -317,8 +320,8 @@ func TestPutMessage(t *testing.T) {
 	c := console{t: t, addr: h.serve()}
 	c.in = "plain text\n"
 	c.ok("m1\n", "put", "agents/alice/inbox/new")
-	if h.sent[0] != "plain text" {
-		t.Errorf("sent %q", h.sent[0])
+	if got := h.seen(&h.sent)[0]; got != "plain text" {
+		t.Errorf("sent %q", got)
 	}
 	c.in = "stop\n"
 	c.ok("", "put", "agents/alice/ctl")
@@ -330,8 +333,8 @@ func TestToken(t *testing.T) {
 	h := newHost(t, "alice", "bob")
 	c := console{t: t, addr: h.serve()}
 	c.ok("a9_secret\n", "token", "alice", "r,/inbox:rw", "7d")
-	if h.told[0] != "token alice r,/inbox:rw 7d" {
-		t.Errorf("ctl was told %q", h.told[0])
+	if got := h.seen(&h.told)[0]; got != "token alice r,/inbox:rw 7d" {
+		t.Errorf("ctl was told %q", got)
 	}
 	c.ok("t1  {\"agent\":\"alice\"}\n", "token", "--list")
 	c.ok("", "token", "--revoke", "t1")
@@ -347,7 +350,7 @@ func TestOwnTree(t *testing.T) {
 	for _, args := range [][]string{{"send", "hi"}, {"send", ".", "hi"}, {"send", "alice", "hi"}} {
 		c.ok("m1\n", args...)
 	}
-	for _, got := range h.sent {
+	for _, got := range h.seen(&h.sent) {
 		if got != `{"body":"hi"}` {
 			t.Errorf("sent %s", got)
 		}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,9 +17,9 @@ import (
 	"agent9/store/mem"
 )
 
-// A host is a small stand-in for what a daemon serves: enough for each command
+// A fakeHost is a small stand-in for what a daemon serves: enough for each command
 // to be seen at work.
-type host struct {
+type fakeHost struct {
 	t      *testing.T
 	goals  fsys.Node
 	events []byte // of every agent's trajectory
@@ -40,18 +38,18 @@ type host struct {
 
 type agent struct {
 	*fsys.Table
-	host *host
+	host *fakeHost
 	name string
 	tape *fsys.Tape
 	log  *fsys.Memory
 }
 
-func newHost(t *testing.T, names ...string) *host {
+func newHost(t *testing.T, names ...string) *fakeHost {
 	tree, err := files.New(t.Context(), mem.New(), files.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{t: t, goals: tree.Root(), agents: map[string]*agent{}, answer: &fsys.Memory{}, state: "done"}
+	h := &fakeHost{t: t, goals: tree.Root(), agents: map[string]*agent{}, answer: &fsys.Memory{}, state: "done"}
 	h.job = fsys.NewTape(h.answer)
 	for _, name := range names {
 		if _, err := h.Mkdir(t.Context(), name, 0o755); err != nil {
@@ -62,7 +60,7 @@ func newHost(t *testing.T, names ...string) *host {
 }
 
 // Root is what the operator sees.
-func (h *host) Root() fsys.Node {
+func (h *fakeHost) Root() fsys.Node {
 	return fsys.NewTable(
 		fsys.Entry{Name: "README", Node: fsys.Const("read me\n")},
 		fsys.Entry{Name: "agents", Node: fsys.NewTableWith(h)},
@@ -75,7 +73,7 @@ func text(s string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return []byte(s), nil }
 }
 
-func (h *host) Walk(_ context.Context, name string) (fsys.Node, error) {
+func (h *fakeHost) Walk(_ context.Context, name string) (fsys.Node, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if a := h.agents[name]; a != nil {
@@ -84,7 +82,7 @@ func (h *host) Walk(_ context.Context, name string) (fsys.Node, error) {
 	return nil, fsys.NotExist
 }
 
-func (h *host) List(context.Context) (list []fsys.Entry, _ error) {
+func (h *fakeHost) List(context.Context) (list []fsys.Entry, _ error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range h.names {
@@ -93,7 +91,7 @@ func (h *host) List(context.Context) (list []fsys.Entry, _ error) {
 	return list, nil
 }
 
-func (h *host) Mkdir(_ context.Context, name string, _ fs.FileMode) (fsys.Node, error) {
+func (h *fakeHost) Mkdir(_ context.Context, name string, _ fs.FileMode) (fsys.Node, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.agents[name] != nil {
@@ -144,14 +142,14 @@ func (a *agent) Remove(context.Context) error {
 func (a *agent) status(context.Context) ([]byte, error) {
 	return fmt.Appendf(nil, `{"name":%q,"state":"active","pubkey":"ab12","created":"2030-01-02T03:04:05.000Z",`+
 		`"queues":{"inbox":2,"deadletter":1,"jobs":3},"budget":{"held_microusd":0,"spent_day_microusd":5000,`+
-		`"spent_total_microusd":1500000,"left_day_microusd":995000}}`+"\n", a.name), nil
+		`"spent_total_microusd":1500000,"left_microusd":995000}}`+"\n", a.name), nil
 }
 
 func (a *agent) ctl(ctx context.Context, words []string) ([]byte, error) {
 	return a.host.ctl(ctx, words)
 }
 
-func (h *host) ctl(_ context.Context, words []string) ([]byte, error) {
+func (h *fakeHost) ctl(_ context.Context, words []string) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.told = append(h.told, strings.Join(words, " "))
@@ -169,7 +167,7 @@ func (h *host) ctl(_ context.Context, words []string) ([]byte, error) {
 	return nil, nil
 }
 
-func (h *host) send(_ context.Context, req []byte) ([]byte, error) {
+func (h *fakeHost) send(_ context.Context, req []byte) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if bytes.Contains(req, []byte("refuse me")) {
@@ -179,21 +177,28 @@ func (h *host) send(_ context.Context, req []byte) ([]byte, error) {
 	return []byte("m1\n"), nil
 }
 
-func (h *host) ask(_ context.Context, req []byte) ([]byte, error) {
+func (h *fakeHost) ask(_ context.Context, req []byte) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked = append(h.asked, string(req))
 	return []byte("17\n"), nil
 }
 
-func (h *host) jobStatus(context.Context) ([]byte, error) {
+func (h *fakeHost) jobStatus(context.Context) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return fsys.Line(map[string]string{"state": h.state, "error": map[string]string{"failed": "the model fell over"}[h.state]}), nil
 }
 
+// seen returns what h gathered in one of its lists.
+func (h *fakeHost) seen(list *[]string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(*list)
+}
+
 // say lets the model say something; with end it is the last.
-func (h *host) say(text string, end bool) {
+func (h *fakeHost) say(text string, end bool) {
 	h.answer.Append([]byte(text))
 	h.job.Grown()
 	if end {
@@ -202,7 +207,7 @@ func (h *host) say(text string, end bool) {
 }
 
 // log writes to an agent's logs.
-func (h *host) log(name, line string) {
+func (h *fakeHost) log(name, line string) {
 	h.mu.Lock()
 	a := h.agents[name]
 	h.mu.Unlock()
@@ -211,7 +216,7 @@ func (h *host) log(name, line string) {
 }
 
 // tokenSet is the directory of tokens.
-type tokenSet struct{ *host }
+type tokenSet struct{ *fakeHost }
 
 func (s tokenSet) Walk(_ context.Context, name string) (fsys.Node, error) {
 	s.mu.Lock()
@@ -219,7 +224,7 @@ func (s tokenSet) Walk(_ context.Context, name string) (fsys.Node, error) {
 	if !slices.Contains(s.tokens, name) {
 		return nil, fsys.NotExist
 	}
-	return tokenFile{fsys.Const(`{"agent":"alice"}` + "\n"), s.host, name}, nil
+	return tokenFile{fsys.Const(`{"agent":"alice"}` + "\n"), s.fakeHost, name}, nil
 }
 
 func (s tokenSet) List(ctx context.Context) (list []fsys.Entry, _ error) {
@@ -242,7 +247,7 @@ func (s tokenSet) Mkdir(context.Context, string, fs.FileMode) (fsys.Node, error)
 
 type tokenFile struct {
 	fsys.Node
-	host *host
+	host *fakeHost
 	id   string
 }
 
@@ -255,13 +260,8 @@ func (f tokenFile) Remove(context.Context) error {
 
 // serve serves h on a Unix socket as a daemon does, and returns its address.
 // With a token the root is alice's tree.
-func (h *host) serve() string {
-	path := filepath.Join(h.t.TempDir(), "sock")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	s := &ninep.Server{Attach: func(_ context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
+func (h *fakeHost) serve() string {
+	return serveOn(h.t, &ninep.Server{Attach: func(_ context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
 		switch aname {
 		case "":
 			return ninep.Grant{Root: h.Root(), Caller: fsys.Operator}, nil
@@ -269,20 +269,7 @@ func (h *host) serve() string {
 			return ninep.Grant{Root: h.agents["alice"], Caller: "token"}, nil
 		}
 		return ninep.Grant{}, fsys.E(fsys.Permission, "the token is not known")
-	}}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	h.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), limit)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			h.t.Error("shutdown:", err)
-		}
-		if err := <-done; err != nil {
-			h.t.Error("serve:", err)
-		}
-	})
-	return "unix:" + path
+	}})
 }
 
 func jsonOf(t *testing.T, s string) map[string]any {

@@ -41,7 +41,7 @@ is the status of each agent, one per line.
 			fmt.Fprintln(w, "NAME\tSTATE\tINBOX\tJOBS\tSPENT\tLEFT")
 			for _, r := range reports {
 				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", r.Name, r.State, r.Queues.Inbox, r.Queues.Jobs,
-					dollars(r.Budget.Spent), left(r))
+					dollars(r.Budget.Spent), left(r, "-"))
 			}
 			return w.Flush()
 		}),
@@ -101,17 +101,12 @@ func parallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// left says the money that the agent may still spend: the least of its
-// limits.
-func left(r statusReport) string {
-	day, total := r.Budget.LeftDay, r.Budget.LeftTotal
-	switch {
-	case day == nil && total == nil:
-		return "-"
-	case day == nil || total != nil && *total < *day:
-		return dollars(*total)
+// left says the money that the agent may still spend.
+func left(r statusReport, unlimited string) string {
+	if r.Budget.Left == nil {
+		return unlimited
 	}
-	return dollars(*day)
+	return dollars(*r.Budget.Left)
 }
 
 // dollars writes micro-dollars with at least two places and no more than they

@@ -42,24 +42,8 @@ func statusCommand() *cli.Command {
 			fmt.Fprintf(w, "jobs\t%d queued or running\n", r.Queues.Jobs)
 			fmt.Fprintf(w, "spent\t%s, of it %s today; %s held\n",
 				dollars(r.Budget.Spent), dollars(r.Budget.SpentDay), dollars(r.Budget.Held))
-			fmt.Fprintf(w, "left\t%s\n", budgetLeft(r))
+			fmt.Fprintf(w, "left\t%s\n", left(r, "no limit"))
 			return w.Flush()
 		}),
 	}
-}
-
-func budgetLeft(r statusReport) string {
-	s := "no limit"
-	if d := r.Budget.LeftDay; d != nil {
-		s = dollars(*d) + " today"
-	}
-	if t := r.Budget.LeftTotal; t != nil {
-		if r.Budget.LeftDay != nil {
-			s += ", "
-		} else {
-			s = ""
-		}
-		s += dollars(*t) + " in all"
-	}
-	return s
 }
