@@ -41,5 +41,9 @@ type Updater interface {
 	// run one at a time, so what f reads from tx holds until it is committed;
 	// those that wait are committed together. f must use only tx, must not
 	// block, and does its work again in no case.
+	//
+	// What f decides, it decides on what it reads from tx: a copy in memory
+	// that [After] brings up to date is behind, as the transactions before
+	// this one may not have been committed yet.
 	Update(ctx context.Context, f func(tx Store) error) error
 }

@@ -18,7 +18,7 @@ import (
 
 // checkedSize is up to what size a database is read through when it is opened.
 // Damage in a larger one is found when it is met.
-const checkedSize = 256 << 20
+const checkedSize = 1 << 30
 
 // Open opens the database at path, and makes it, readable for its owner alone,
 // if there is none. It does not wait for another process that has it open:
