@@ -2,7 +2,6 @@ package ninep
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -28,7 +27,7 @@ type conn struct {
 	workers sync.WaitGroup
 	idle    atomic.Int32 // workers
 	running atomic.Int32 // requests registered and not finished
-	held    atomic.Int64 // bytes in frames of file data
+	data    allowance
 	out     outbox
 }
 
@@ -37,6 +36,7 @@ const maxIdleWorkers = 2
 func newConn(s *Server, nc net.Conn, peer Peer) *conn {
 	c := &conn{srv: s, net: nc, peer: peer, in: newFrameReader(nc), work: make(chan *request)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.data.limit = s.MaxBytes
 	c.out = outbox{conn: nc, timeout: s.WriteTimeout, limit: 2 * int(s.MaxMsize), broken: c.hangUp}
 	return c
 }
@@ -44,18 +44,18 @@ func newConn(s *Server, nc net.Conn, peer Peer) *conn {
 // hangUp makes the reader stop.
 func (c *conn) hangUp(err error) {
 	c.srv.Log.Debug("write", "peer", c.peer.Addr, "err", err)
-	c.net.Close()
+	c.net.SetReadDeadline(past)
 	c.cancel()
 }
 
 // serve returns when the connection has ended and nothing of it is left.
 func (c *conn) serve() {
 	err := c.readAll()
-	if err != io.EOF && !errors.Is(err, net.ErrClosed) && c.ctx.Err() == nil {
+	if err != io.EOF && c.ctx.Err() == nil {
 		c.srv.Log.Debug("connection ended", "peer", c.peer.Addr, "err", err)
 	}
 	c.cancel()
-	c.net.Close()
+	closeConn(c.net)
 	close(c.work)
 	c.in.drop()
 	if c.session != nil {
@@ -156,16 +156,3 @@ func (c *conn) version(r *request) {
 	c.out.put(r.encode(nil))
 	r.free()
 }
-
-// newDataFrame returns a frame of length n for file data, if the connection
-// does not hold too much of it.
-func (c *conn) newDataFrame(n int) (*frame, error) {
-	f := newFrame(n)
-	if !f.hold(&c.held, c.srv.MaxBytes) {
-		f.free()
-		return nil, errTooMuch
-	}
-	return f, nil
-}
-
-var errTooMuch = fsys.E(fsys.Busy, "too much data is under way on this connection")

@@ -97,7 +97,7 @@ func (s *Server) qidNow(p *place, info fsys.Info) qid {
 // it needs no service.
 func (s *session) begin(r *request) (answered bool, err error) {
 	c, m := s.conn, &r.m
-	if int(c.running.Load()) >= c.srv.MaxRequests {
+	if m.Type != tclunk && int(c.running.Load()) >= c.srv.MaxRequests {
 		return false, fsys.E(fsys.Busy, "too many requests are under way on this connection")
 	}
 	if m.Type == twrite {
@@ -134,7 +134,7 @@ func (s *session) begin(r *request) (answered bool, err error) {
 // keepBody makes the data of a Twrite outlive the reader's buffer.
 func (r *request) keepBody() error {
 	r.body, r.m.Data = r.conn.in.keep(r.m.Data)
-	if !r.body.hold(&r.conn.held, r.conn.srv.MaxBytes) {
+	if !r.conn.data.try(r.body) {
 		r.body.free()
 		r.body = nil
 		return errTooMuch

@@ -5,7 +5,6 @@ import (
 	"io"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 
 	"agent9/fsys"
 )
@@ -13,7 +12,7 @@ import (
 // A frame is memory for one message, from a pool.
 type frame struct {
 	b     []byte
-	held  *atomic.Int64 // if not nil, counts the bytes that are held until free
+	from  *allowance // if not nil, gets bytes back when the frame is freed
 	bytes int64
 }
 
@@ -46,26 +45,14 @@ func newFrame(n int) *frame {
 
 // free gives the frame back. Nothing may hold on to its bytes.
 func (f *frame) free() {
-	if f.held != nil {
-		f.held.Add(-f.bytes)
-		f.held = nil
+	if f.from != nil {
+		f.from.give(f.bytes)
+		f.from = nil
 	}
 	f.b = f.b[:cap(f.b)]
 	if class := frameClass(len(f.b)); len(f.b) == 1<<(class+minFrameBits) {
 		framePools[class].Put(f)
 	}
-}
-
-// hold counts f's bytes in held until f is freed. It does not if that would be
-// more than limit, and reports so.
-func (f *frame) hold(held *atomic.Int64, limit int64) bool {
-	n := int64(len(f.b))
-	if held.Add(n) > limit {
-		held.Add(-n)
-		return false
-	}
-	f.held, f.bytes = held, n
-	return true
 }
 
 // A frameReader cuts a byte stream into frames. It asks for memory only as

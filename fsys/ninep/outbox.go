@@ -128,11 +128,16 @@ func (o *outbox) write(p []byte) error {
 // wait returns when less than the limit is unsent, or nothing can be sent any
 // more.
 func (o *outbox) wait(ctx context.Context) error {
-	for {
+	for flushed := false; ; flushed = true {
 		o.mu.Lock()
 		if err := o.err; err != nil || o.unsent < o.limit {
 			o.mu.Unlock()
 			return err
+		}
+		if !flushed {
+			o.mu.Unlock()
+			o.flush()
+			continue
 		}
 		if o.room == nil {
 			o.room = make(chan struct{})

@@ -7,8 +7,8 @@ import (
 	"agent9/fsys"
 )
 
-// tailRoom is how much a read that waits at the end of a Stream gets at most:
-// many may wait, and what they wait for is small.
+// tailRoom is what a read of a Stream has room for at first: many may wait at
+// the end, and what they wait for is small.
 const tailRoom = 4096 - readHeader
 
 // read serves Tread.
@@ -38,15 +38,21 @@ func (r *request) read() error {
 
 // readInto reads into p, which newData returned.
 func (r *request) readInto(p []byte) error {
-	n, err := fsys.ReadAt(r.ctx, r.fid.handle, p, int64(r.m.Offset))
-	if n < 0 || n > len(p) {
-		return fsys.E(fsys.Internal, "the service read more than was asked for")
+	n, err := r.readAt(r.ctx, p, 0)
+	if n == 0 && err != nil && !fsys.IsEOF(err) && r.ctx.Err() != context.DeadlineExceeded {
+		return err
 	}
 	r.setData(n)
-	if n > 0 || err == nil || fsys.IsEOF(err) || r.ctx.Err() == context.DeadlineExceeded {
-		return nil
+	return nil
+}
+
+// readAt reads into p what is skip bytes behind the offset of r.
+func (r *request) readAt(ctx context.Context, p []byte, skip int) (int, error) {
+	n, err := fsys.ReadAt(ctx, r.fid.handle, p, int64(r.m.Offset)+int64(skip))
+	if n < 0 || n > len(p) {
+		return 0, fsys.E(fsys.Internal, "the service read more than was asked for")
 	}
-	return err
+	return n, err
 }
 
 // readStream reads what is there, and else waits, unless the Tread goes on
@@ -71,37 +77,45 @@ func (r *request) readStream(n int) error {
 	return nil
 }
 
+// readTail reads up to n bytes of a Stream. It waits for the first of them
+// unless there is something to end with: a read(2) that this continues.
 func (r *request) readTail(n int, continued bool) error {
-	p, err := r.newData(n)
-	if err != nil {
+	p, err := r.newData(min(n, tailRoom))
+	if err != nil || n == 0 {
 		return err
 	}
-	if continued || n > tailRoom {
-		got, err := fsys.ReadAt(notNow{r.ctx}, r.fid.handle, p, int64(r.m.Offset))
-		switch {
-		case got < 0 || got > len(p):
-			return fsys.E(fsys.Internal, "the service read more than was asked for")
-		case got > 0 || err == nil || fsys.IsEOF(err):
-			r.setData(got)
-			return nil
-		case fsys.CodeOf(err) != fsys.Canceled:
+	if continued {
+		got, err := r.readAt(notNow{r.ctx}, p, 0)
+		if got == 0 && err != nil && !fsys.IsEOF(err) && fsys.CodeOf(err) != fsys.Canceled {
 			return err
-		case r.ctx.Err() != nil:
-			return err
-		case continued:
-			r.setData(0)
-			return nil
 		}
-		r.data.free()
-		r.data = nil
-		if p, err = r.newData(tailRoom); err != nil {
+		r.setData(got)
+	} else {
+		if r.att.options.wait > 0 {
+			defer r.limitWait()()
+		}
+		if err := r.readInto(p); err != nil {
 			return err
 		}
 	}
-	if r.att.options.wait > 0 {
-		defer r.limitWait()()
+	if got := len(r.data.b) - readHeader; got == len(p) && n > got {
+		r.readMore(n, got)
 	}
-	return r.readInto(p)
+	return nil
+}
+
+// readMore adds to the got bytes of the reply what is there already, up to n.
+func (r *request) readMore(n, got int) {
+	large := newFrame(readHeader + n)
+	if !r.conn.data.try(large) {
+		large.free()
+		return // what there is will do
+	}
+	copy(large.b, r.data.b)
+	r.data.free()
+	r.data = large
+	more, _ := r.readAt(notNow{r.ctx}, large.b[readHeader+got:], got)
+	r.setData(got + more)
 }
 
 // limitWait ends r's context after the longest wait that the attach allows.
@@ -133,9 +147,6 @@ func (r *request) write() error {
 	m := &r.m
 	if m.Offset > 1<<63-1-maxMsize {
 		return fsys.E(fsys.Invalid, "an offset out of range")
-	}
-	if r.fid.kind == fsys.Directory {
-		return fsys.IsDir
 	}
 	n, err := fsys.WriteAt(r.ctx, r.fid.handle, m.Data, int64(m.Offset))
 	if err != nil {

@@ -228,7 +228,7 @@ func (r *request) errorStyle() errorStyle {
 
 // newData reserves a reply with room for n bytes of file data.
 func (r *request) newData(n int) ([]byte, error) {
-	f, err := r.conn.newDataFrame(readHeader + n)
+	f, err := r.conn.data.frame(r.ctx, readHeader+n)
 	if err != nil {
 		return nil, err
 	}

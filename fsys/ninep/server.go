@@ -57,7 +57,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	closed bool
-	open   map[interface{ Close() error }]struct{} // listeners and connections
+	open   map[any]func() // listeners and connections, and what stops them
 }
 
 // Largest a client may be served with; what a client that asks for more gets.
@@ -68,7 +68,7 @@ func (s *Server) init() {
 		s.begun = time.Now()
 		s.ctx, s.end = context.WithCancel(context.Background())
 		s.paths = newPathKey()
-		s.open = map[interface{ Close() error }]struct{}{}
+		s.open = map[any]func(){}
 		s.MaxMsize = min(max(orDefault(s.MaxMsize, defaultMsize), minMsize), maxMsize)
 		s.MaxFids = orDefault(s.MaxFids, 1<<16)
 		s.MaxRequests = orDefault(s.MaxRequests, 1024)
@@ -92,8 +92,8 @@ func orDefault[T comparable](v, def T) T {
 // Shutdown, else the error of l, and closes l.
 func (s *Server) Serve(l net.Listener) error {
 	s.init()
-	if !s.track(l) {
-		l.Close()
+	defer l.Close()
+	if !s.track(l, func() { l.Close() }) {
 		return nil
 	}
 	defer s.untrack(l)
@@ -126,12 +126,12 @@ func temporary(err error) bool {
 // left.
 func (s *Server) ServeConn(conn net.Conn) {
 	s.init()
-	if !s.track(conn) {
-		conn.Close()
+	defer closeConn(conn)
+	if !s.track(conn, func() { conn.SetDeadline(past) }) {
 		return
 	}
 	defer s.untrack(conn)
-	defer conn.Close()
+	keepAlive(conn)
 	peer := Peer{Addr: conn.RemoteAddr(), UID: peerUID(conn)}
 	if t, ok := conn.(*tls.Conn); ok {
 		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
@@ -154,8 +154,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
 	s.end()
-	for c := range s.open {
-		c.Close()
+	for _, stop := range s.open {
+		stop()
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -171,21 +171,42 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-func (s *Server) track(c interface{ Close() error }) bool {
+// past is a deadline that makes reads and writes fail at once.
+var past = time.Unix(1, 0)
+
+func (s *Server) track(c any, stop func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.open[c] = struct{}{}
+	s.open[c] = stop
 	s.conns.Add(1)
 	return true
 }
 
-func (s *Server) untrack(c interface{ Close() error }) {
-	c.Close()
+func (s *Server) untrack(c any) {
 	s.mu.Lock()
 	delete(s.open, c)
 	s.mu.Unlock()
 	s.conns.Done()
+}
+
+// keepAlive finds out within half a minute that the other end of a TCP
+// connection is gone.
+func keepAlive(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	if t, ok := conn.(*net.TCPConn); ok {
+		t.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3})
+	}
+}
+
+// closeConn closes conn without waiting for the other end, as TLS would.
+func closeConn(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	conn.Close()
 }

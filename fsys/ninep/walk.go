@@ -1,6 +1,11 @@
 package ninep
 
-import "agent9/fsys"
+import (
+	"context"
+	"io"
+
+	"agent9/fsys"
+)
 
 // walk serves Twalk: as far as names lead, and all the way or NewFid is not
 // made (walk(5)).
@@ -81,3 +86,5 @@ func (r *request) xattrWalk() error {
 type emptyHandle struct{}
 
 func (emptyHandle) Close() error { return nil }
+
+func (emptyHandle) ReadAt(context.Context, []byte, int64) (int, error) { return 0, io.EOF }

@@ -1,0 +1,346 @@
+package ninep
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"agent9/fsys"
+)
+
+func TestMalformedFrames(t *testing.T) {
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "f", Node: fsys.Const("x")}))
+	good := func(d dialect) []byte {
+		return encode(t, d, &message{Type: twalk, Tag: 7, Fid: 0, NewFid: 5, Names: []string{"f"}})
+	}
+	for name, c := range map[string]struct {
+		edit func(b []byte) []byte
+		ends bool // the connection; else it is an error
+	}{
+		"size 0":           {func(b []byte) []byte { return append([]byte{0, 0, 0, 0}, b[4:]...) }, true},
+		"size 6":           {func(b []byte) []byte { return append([]byte{6, 0, 0, 0}, b[4:]...) }, true},
+		"size over msize":  {func(b []byte) []byte { binary.LittleEndian.PutUint32(b, 8193); return b }, true},
+		"size 4 GiB":       {func(b []byte) []byte { binary.LittleEndian.PutUint32(b, 0xffffffff); return b }, true},
+		"type 0":           {func(b []byte) []byte { b[4] = 0; return b }, false},
+		"type 255":         {func(b []byte) []byte { b[4] = 255; return b }, false},
+		"a reply":          {func(b []byte) []byte { b[4] = byte(rclunk); return b }, false},
+		"too many names":   {func(b []byte) []byte { b[15] = 17; return b }, false},
+		"more names":       {func(b []byte) []byte { b[15] = 2; return b }, false},
+		"a longer string":  {func(b []byte) []byte { b[17] = 0xff; return b }, false},
+		"bad UTF-8":        {func(b []byte) []byte { b[19] = 0xc0; return b }, false},
+		"too long for it":  {func(b []byte) []byte { b[0]++; return append(b, 0) }, false},
+		"Tflush cut short": {func([]byte) []byte { return []byte{8, 0, 0, 0, byte(tflush), 7, 0, 1} }, false},
+		"Twrite's count": {func([]byte) []byte {
+			return append([]byte{23, 0, 0, 0, byte(twrite), 7, 0}, bytes.Repeat([]byte{0xff}, 16)...)
+		}, false},
+	} {
+		both(t, func(t *testing.T, d dialect) {
+			w := connect(t, addr, d, "")
+			w.write(c.edit(good(d)))
+			if c.ends {
+				w.hungUp()
+				return
+			}
+			if m := w.recv(); m.error() == nil || m.Tag != 7 {
+				t.Errorf("%s: got %v with tag %d", name, m.Type, m.Tag)
+			}
+			w.walk(0, 5, "f") // the connection lives on
+		})
+	}
+}
+
+func TestTagUsedTwice(t *testing.T) {
+	sp := newSpy(fsys.Stream)
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}))
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Read, "s")
+	w.send(message{Type: tread, Tag: 9, Fid: 1, Count: 1})
+	await(t, sp.began, "the read")
+	w.send(message{Type: tclunk, Tag: 9, Fid: 0})
+	w.hungUp() // an answer to either would be taken for the other's
+	await(t, sp.closed, "the handle to be closed")
+}
+
+// Whatever comes in, the server lives, and answers or hangs up.
+func FuzzServer(f *testing.F) {
+	for d, list := range samples() {
+		var all []byte
+		for _, m := range list {
+			all = append(all, encode(f, d, &m)...)
+		}
+		f.Add(all, d == linux)
+	}
+	d := newDisk()
+	s := &Server{Attach: func(context.Context, Peer, string, string) (Grant, error) { return Grant{Root: d}, nil }}
+	f.Fuzz(func(t *testing.T, in []byte, l bool) {
+		dia := plan9
+		if l {
+			dia = linux
+		}
+		hello := encode(t, dia, &message{Type: tversion, Tag: noTag, Msize: 4096, Version: dia.String()})
+		hello = append(hello, encode(t, dia, &message{Type: tattach, Tag: 1, Fid: 1, Afid: noFid})...)
+		server, client := net.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.ServeConn(server)
+		}()
+		go func() {
+			client.Write(append(hello, in...))
+			client.SetReadDeadline(time.Now().Add(time.Millisecond))
+		}()
+		r := newFrameReader(client)
+		for {
+			b, err := r.next(4096)
+			if err != nil {
+				break
+			}
+			var m message
+			if err := decodeMessage(b, linux, &m); err != nil && decodeMessage(b, plan9, &m) != nil {
+				t.Errorf("the server said % x", b)
+			}
+		}
+		client.Close()
+		await(t, done, "the server to hang up")
+	})
+}
+
+func TestTooManyRequests(t *testing.T) {
+	sp := newSpy(fsys.Stream)
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}), func(s *Server) { s.MaxRequests = 3 })
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Read, "s")
+	w.walk(0, 2)
+	var tags []uint16
+	for range 3 {
+		tags = append(tags, w.send(message{Type: tread, Fid: 1, Count: 1}))
+		await(t, sp.began, "a read")
+	}
+	w.fails(message{Type: tgetattr, Fid: 0}, fsys.Busy)
+	w.must(message{Type: tclunk, Fid: 2})          // never refused
+	w.must(message{Type: tflush, OldTag: tags[1]}) // neither
+	w.eventually(message{Type: tgetattr, Fid: 0})
+}
+
+func TestTooManyBytes(t *testing.T) {
+	began, release := make(chan struct{}, 100), make(chan struct{})
+	sp := newSpy(fsys.Message)
+	sp.write = func(ctx context.Context, p []byte) error {
+		began <- struct{}{}
+		<-release
+		return nil
+	}
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}),
+		func(s *Server) { s.MaxMsize, s.MaxBytes = 8192, 2*8192 })
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Write, "s")
+	write := message{Type: twrite, Fid: 1, Data: make([]byte, 8000)}
+	for range 2 {
+		w.send(write)
+		await(t, began, "a write")
+	}
+	w.fails(write, fsys.Busy)
+	w.must(message{Type: tgetattr, Fid: 0})
+	close(release)
+	for range 2 {
+		if m := w.recv(); m.Type != rwrite {
+			t.Errorf("got %v %s", m.Type, m.failure())
+		}
+	}
+	w.eventually(write)
+}
+
+// Reads wait for the memory that others have, for a while.
+func TestReadsWaitForMemory(t *testing.T) {
+	a := allowance{limit: 1000}
+	first, err := a.frame(t.Context(), 900)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan error)
+	for range 2 {
+		go func() {
+			f, err := a.frame(t.Context(), 500)
+			if err == nil {
+				defer f.free()
+			}
+			got <- err
+		}()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := a.frame(ctx, 500)
+		got <- err
+	}()
+	cancel()
+	if err := await(t, got, "the cancelled one"); err != context.Canceled {
+		t.Errorf("cancelled: %v", err)
+	}
+	first.free()
+	for range 2 {
+		if err := await(t, got, "the others"); err != nil {
+			t.Errorf("after memory was given back: %v", err)
+		}
+	}
+	if n := a.held.Load(); n != 0 {
+		t.Errorf("%d bytes are still counted", n)
+	}
+	if _, err := a.frame(t.Context(), 2000); fsys.CodeOf(err) != fsys.Busy {
+		t.Errorf("more than there can be: %v", err)
+	}
+}
+
+// A client that sends requests and never reads must not make the server hold
+// more and more, nor hold it for ever.
+func TestClientThatNeverReads(t *testing.T) {
+	sp := newSpy(fsys.Message)
+	_, addr := serveTree(t, fsys.NewTable(
+		fsys.Entry{Name: "s", Node: sp},
+		fsys.Entry{Name: "f", Node: fsys.Const(string(make([]byte, 1<<20)))},
+	), func(s *Server) { s.WriteTimeout, s.MaxMsize = 100*time.Millisecond, 1<<16 })
+	w := connect(t, addr, linux, "")
+	w.open(2, fsys.Read, "s") // its handle shows when the connection is over
+	w.open(1, fsys.Read, "f")
+	read := encode(t, linux, &message{Type: tread, Fid: 1, Count: 8000})
+	stuck := false
+	for i := range 100_000 {
+		binary.LittleEndian.PutUint16(read[5:], uint16(i%60_000))
+		w.conn.SetWriteDeadline(time.Now().Add(patience))
+		if _, err := w.conn.Write(read); err != nil {
+			stuck = true
+			break
+		}
+	}
+	if !stuck {
+		t.Error("the server took 100,000 requests from a client that read no reply")
+	}
+	await(t, sp.closed, "the server to hang up")
+}
+
+func TestSmallestMsize(t *testing.T) {
+	d := newDisk()
+	for i := range 200 {
+		d.add(t, fmt.Sprintf("%0200d", i), "")
+	}
+	d.add(t, "f", string(bytes.Repeat([]byte("0123456789"), 1000)))
+	d.files["bad"] = &fsys.Call{Do: func(context.Context, []byte) ([]byte, error) {
+		return nil, fsys.E(fsys.Busy, string(make([]byte, 100_000)))
+	}}
+	_, addr := serveTree(t, d)
+	both(t, func(t *testing.T, dia dialect) {
+		w := dial(t, addr)
+		if m := w.version(dia, 4096); m.Msize != 4096 {
+			t.Fatalf("msize %d", m.Msize)
+		}
+		w.must(message{Type: tattach, Fid: 0, Afid: noFid, Uname: string(make([]byte, 3000))})
+		sized := func(m message) message {
+			t.Helper()
+			tag := w.send(m)
+			b, err := w.in.next(maxMsize)
+			if err != nil || len(b) > 4096 {
+				t.Fatalf("%v: a reply of %d bytes, %v", m.Type, len(b), err)
+			}
+			var got message
+			if err := decodeMessage(b, dia, &got); err != nil || got.Tag != tag {
+				t.Fatal(err, got.Tag)
+			}
+			return got
+		}
+		w.open(1, fsys.Read, "f")
+		if m := sized(message{Type: tread, Fid: 1, Count: 1 << 30}); len(m.Data) != 4096-readHeader {
+			t.Errorf("a greedy read got %d bytes", len(m.Data))
+		}
+		w.walk(0, 2)
+		w.must(openMessage(dia, 2, fsys.Read))
+		list := message{Type: tread, Fid: 2, Count: 0xffffffff}
+		if dia == linux {
+			list.Type = treaddir
+		} else if m := sized(message{Type: tstat, Fid: 1}); m.Type != rstat {
+			t.Errorf("stat: %v", m.failure())
+		}
+		if m := sized(list); len(m.Data) < 3000 {
+			t.Errorf("a greedy listing got %d bytes", len(m.Data))
+		}
+		w.open(3, fsys.Read|fsys.Write, "bad")
+		if m := sized(message{Type: twrite, Fid: 3, Data: []byte("{}")}); fsys.CodeOf(m.error()) != fsys.Busy {
+			t.Errorf("an error with a long reason: %v", m.failure())
+		}
+	})
+}
+
+// Frames that come in pieces, and many in one.
+func TestPieces(t *testing.T) {
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "f", Node: fsys.Const("hello")}))
+	var script []byte
+	for _, m := range []message{
+		{Type: tversion, Tag: noTag, Msize: 8192, Version: "9P2000"},
+		{Type: tattach, Tag: 1, Fid: 1, Afid: noFid},
+		{Type: twalk, Tag: 2, Fid: 1, NewFid: 2, Names: []string{"f"}},
+		{Type: topen, Tag: 3, Fid: 2},
+		{Type: tread, Tag: 4, Fid: 2, Count: 5},
+	} {
+		script = append(script, encode(t, plan9, &m)...)
+	}
+	w := dial(t, addr)
+	for off := 0; off < len(script); { // byte by byte, one request after another
+		size := int(binary.LittleEndian.Uint32(script[off:]))
+		if _, err := io.Copy(w.conn, iotest.OneByteReader(bytes.NewReader(script[off:off+size]))); err != nil {
+			t.Fatal(err)
+		}
+		if m := w.recv(); m.error() != nil {
+			t.Fatalf("%v", m.failure())
+		} else if m.Type == rread && string(m.Data) != "hello" {
+			t.Errorf("read %q", m.Data)
+		}
+		off += size
+	}
+	var batch []byte
+	for i := range 500 {
+		batch = append(batch, encode(t, plan9, &message{Type: tread, Tag: uint16(i), Fid: 2, Offset: uint64(i % 5), Count: 1})...)
+	}
+	w.write(batch)
+	seen := map[uint16]bool{}
+	for range 500 {
+		m := w.recv()
+		if seen[m.Tag] || string(m.Data) != "hello"[m.Tag%5:m.Tag%5+1] {
+			t.Fatalf("tag %d: %v %q", m.Tag, m.Type, m.Data)
+		}
+		seen[m.Tag] = true
+	}
+}
+
+// A client that reads slowly gets everything.
+func TestSlowClient(t *testing.T) {
+	content := bytes.Repeat([]byte("abcdefgh"), 1<<17)
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "f", Node: fsys.Const(string(content))}),
+		func(s *Server) { s.WriteTimeout = patience })
+	w := dial(t, addr)
+	w.version(linux, 1<<20)
+	w.must(message{Type: tattach, Fid: 0, Afid: noFid})
+	w.open(1, fsys.Read, "f")
+	for range 3 {
+		w.send(message{Type: tread, Fid: 1, Count: 1 << 19})
+	}
+	w.in = newFrameReader(iotest.HalfReader(io.LimitReader(w.conn, 1<<30)))
+	for range 3 {
+		if m := w.recv(); !bytes.Equal(m.Data, content[:1<<19]) {
+			t.Errorf("got %d bytes", len(m.Data))
+		}
+	}
+}
+
+func TestPanicInAService(t *testing.T) {
+	sp := newSpy(fsys.Message)
+	sp.write = func(context.Context, []byte) error { panic("oops") }
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}))
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Write, "s")
+	w.fails(message{Type: twrite, Fid: 1, Data: []byte("x")}, fsys.Internal)
+	w.clunk(1)
+}
