@@ -13,7 +13,6 @@ package status
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"strings"
 	"sync"
 	"time"
@@ -112,11 +111,8 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 // Open returns the service of an agent that was created in st.
 func Open(ctx context.Context, st store.Updater, opts Options) (*Service, error) {
 	s := &Service{opts: opts, st: st}
-	b, err := st.Get(ctx, recordKey)
-	if err != nil {
-		return nil, fsys.Wrap(fsys.Internal, "the agent's record", err)
-	}
-	if err := json.Unmarshal(b, &s.record); err != nil {
+	var err error
+	if s.record, err = store.GetJSON[record](ctx, st, recordKey); err != nil {
 		return nil, fsys.Wrap(fsys.Internal, "the agent's record", err)
 	}
 	if s.doc, err = st.Get(ctx, configKey); err != nil {
@@ -195,9 +191,10 @@ func (s *Service) setState(ctx context.Context, to State) error {
 		return nil
 	}
 	err := s.st.Update(ctx, func(tx store.Store) error {
-		s.mu.Lock()
-		next := s.record
-		s.mu.Unlock()
+		next, err := store.GetJSON[record](ctx, tx, recordKey)
+		if err != nil {
+			return err
+		}
 		next.State = to
 		if err := tx.Put(ctx, recordKey, fsys.Line(next)); err != nil {
 			return err
