@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -197,6 +198,31 @@ func (c console) start(args ...string) (s *screen, interrupt func() int) {
 	}
 }
 
+// Nobody types anything, and the prompt comes back all the same.
+func TestInterruptedInput(t *testing.T) {
+	h := newHost(t, "alice")
+	c := console{t: t, addr: h.serve()}
+	typed, keyboard := io.Pipe()
+	defer keyboard.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	status := make(chan int, 1)
+	go func() {
+		status <- run(ctx, []string{"agentctl", "--addr", c.addr, "put", "agents/alice/inbox/new"}, typed, io.Discard, io.Discard)
+	}()
+	if _, err := keyboard.Write([]byte("hello")); err != nil { // it is waited for
+		t.Fatal(err)
+	}
+	cancel()
+	select {
+	case n := <-status:
+		if n != 130 {
+			t.Errorf("exit status %d, want 130", n)
+		}
+	case <-time.After(limit):
+		t.Fatal("an interrupted command goes on")
+	}
+}
+
 // What comes is shown as it comes, and an interrupt ends the wait and the job.
 func TestInterrupt(t *testing.T) {
 	h := newHost(t, "alice")
@@ -386,7 +412,8 @@ func TestNotUnderstood(t *testing.T) {
 func TestCheck(t *testing.T) {
 	h := newHost(t, "alice")
 	c := console{t: t, addr: h.serve()}
-	c.ok("", "check", "agents/alice/goals")
+	c.ok("", "check", "agents/alice")
+	c.want(output{1, "/README: does not end in a newline\n", ""}, "check")
 }
 
 func TestCompletion(t *testing.T) {
@@ -403,6 +430,10 @@ func TestCompletion(t *testing.T) {
 		{"ag", "agents/\n", []string{"ls", "-l"}},
 		{"/agents/b", "/agents/bob/\n", []string{"ls"}},
 		{"", "bash\nzsh\n", []string{"completion"}},
+		{"--m", "--model\n--max-cost\n", []string{"ask", "alice"}},
+		{"-", "--json\n--help\n", []string{"list"}},
+		{"--tls-c", "--tls-ca\n--tls-cert\n", nil},
+		{"al", "alice\nalbert\n", []string{"send", "--no-such-flag"}},
 	} {
 		t.Setenv(wordVariable, row.word)
 		if got := c.run(append(row.args, completionFlag)...); got.out != row.want {

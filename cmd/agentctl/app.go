@@ -14,13 +14,15 @@ import (
 // failed, 2 if it was not understood, 130 if ctx ended it.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	app := newApp()
+	// The parser cannot complete words and split -rf at the same time.
+	app.UseShortOptionHandling = args[len(args)-1] != completionFlag
 	app.Reader, app.Writer, app.ErrWriter = in, out, errOut
 	err := app.RunContext(ctx, interspersed(app, args))
 	return report(ctx, errOut, err)
 }
 
 func newApp() *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:  "agentctl",
 		Usage: "talk to the agents of an agent9 daemon",
 		Description: `Every command works on the file tree that agentd serves. On the operator's
@@ -32,9 +34,8 @@ the root is that agent's tree, and AGENT may be left out or be ".".
    agentctl ask alice "why is the sky blue?"
    agentctl cat agents/alice/status
    agentctl mount ~/agents`,
-		Version:                version(),
-		EnableBashCompletion:   true,
-		UseShortOptionHandling: true,
+		Version:              version(),
+		EnableBashCompletion: true,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Aliases: []string{"a"}, EnvVars: []string{"AGENT9_ADDR"},
 				Usage: "`ADDRESS` of the daemon: unix:PATH or tcp:HOST:PORT", DefaultText: "unix:" + addr.DefaultSocket()},
@@ -55,7 +56,14 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 		Action:         noCommand,
 		OnUsageError:   usageFailed,
 		ExitErrHandler: func(*cli.Context, error) {}, // run reports
+		BashComplete:   completeCommands,
 	}
+	for _, c := range app.Commands {
+		if c.BashComplete == nil {
+			c.BashComplete = func(c *cli.Context) { completeFlags(c) }
+		}
+	}
+	return app
 }
 
 func noCommand(c *cli.Context) error {
@@ -81,6 +89,9 @@ func version() string {
 // parser wants them, so that they can also come after. What follows "--" is
 // left as it is, and so is a lone "-".
 func interspersed(app *cli.App, args []string) []string {
+	if n := len(args) - 1; n > 1 && args[n] == completionFlag {
+		return append(interspersed(app, args[:n]), args[n:]...)
+	}
 	i := 1
 	for ; i < len(args) && isFlag(args[i]); i++ {
 		if takesValue(app.Flags, args[i]) {
@@ -100,8 +111,6 @@ func interspersed(app *cli.App, args []string) []string {
 		case !isFlag(rest[0]):
 			words = append(words, rest[0])
 			continue
-		case rest[0] == completionFlag:
-			return append(append(front, words...), completionFlag)
 		case takesValue(flags, rest[0]) && len(rest) > 1:
 			front = append(front, rest[0])
 			rest = rest[1:]

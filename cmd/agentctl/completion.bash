@@ -1,15 +1,14 @@
 # Completion of agentctl for bash.
 _agentctl() {
-	local IFS=$' \t\n' cur words found
+	local IFS=$' \t\n' cur= words found
 	read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
-	cur=${COMP_WORDS[COMP_CWORD]}
 	if [[ ${COMP_LINE:COMP_POINT-1:1} != [[:space:]] ]]; then
 		cur=${words[-1]}
-		[[ $cur == -* ]] || unset 'words[-1]'
+		unset 'words[-1]'
 	fi
 	IFS=$'\n'
 	COMPREPLY=()
-	for found in $(SHELL=sh AGENTCTL_WORD=$cur "${words[@]}" --generate-bash-completion 2>/dev/null); do
+	for found in $(AGENTCTL_WORD=$cur "${words[@]}" --generate-bash-completion 2>/dev/null); do
 		[[ $found == "$cur"* ]] || continue
 		[[ $found == */ ]] || found+=' '
 		COMPREPLY+=("$found")

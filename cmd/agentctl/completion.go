@@ -27,7 +27,11 @@ func completionCommand() *cli.Command {
    source <(agentctl completion zsh)        in ~/.zshrc, after compinit`,
 		OnUsageError: usageFailed,
 		Before:       takes(1, 1, "the shell"),
-		BashComplete: func(c *cli.Context) { fmt.Fprintln(c.App.Writer, "bash\nzsh") },
+		BashComplete: func(c *cli.Context) {
+			if !completeFlags(c) {
+				fmt.Fprintln(c.App.Writer, "bash\nzsh")
+			}
+		},
 		Action: func(c *cli.Context) error {
 			script, err := scripts.ReadFile("completion." + c.Args().First())
 			if err != nil {
@@ -42,12 +46,38 @@ func completionCommand() *cli.Command {
 // wordVariable holds the word to be completed: the parser keeps it for itself.
 const wordVariable = "AGENTCTL_WORD"
 
+// completeFlags offers the command's flags if the word is to be one, and
+// reports whether it is.
+func completeFlags(c *cli.Context) bool {
+	word := os.Getenv(wordVariable)
+	if !strings.HasPrefix(word, "-") {
+		return false
+	}
+	for _, f := range c.Command.VisibleFlags() {
+		for _, name := range f.Names() {
+			if len(name) > 1 && strings.HasPrefix("--"+name, word) {
+				fmt.Fprintln(c.App.Writer, "--"+name)
+			}
+		}
+	}
+	return true
+}
+
+// completeCommands offers flags and commands where neither was given yet.
+func completeCommands(c *cli.Context) {
+	if completeFlags(c) {
+		return
+	}
+	for _, cmd := range c.App.VisibleCommands() {
+		fmt.Fprintln(c.App.Writer, cmd.Name)
+	}
+}
+
 // completeWith makes a completion of f, which prints candidates for word.
 func completeWith(f func(s *session, word string) error) cli.BashCompleteFunc {
 	return func(c *cli.Context) {
 		word := os.Getenv(wordVariable)
-		if strings.HasPrefix(word, "-") {
-			cli.DefaultCompleteWithFlags(c.Command)(c)
+		if completeFlags(c) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)

@@ -62,7 +62,7 @@ func newHost(t *testing.T, names ...string) *fakeHost {
 // Root is what the operator sees.
 func (h *fakeHost) Root() fsys.Node {
 	return fsys.NewTable(
-		fsys.Entry{Name: "README", Node: fsys.Const("read me\n")},
+		fsys.Entry{Name: "README", Node: fsys.Const("no newline")},
 		fsys.Entry{Name: "agents", Node: fsys.NewTableWith(h)},
 		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: h.ctl, Text: text("token\n")}},
 		fsys.Entry{Name: "tokens", Node: fsys.NewTableWith(tokenSet{h})},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"path"
 	"strings"
 	"time"
@@ -92,9 +93,16 @@ func aname(token, version string) string {
 	return token + "?errors=full"
 }
 
+// unreachable says for a person why there is no connection.
 func unreachable(err error) error {
-	if refused(err) || errors.Is(err, fs.ErrNotExist) {
+	var op *net.OpError
+	switch {
+	case refused(err), errors.Is(err, fs.ErrNotExist):
 		return fsys.E(fsys.Unavailable, "no daemon there; start it with agentd, or give its address with --addr")
+	case errors.Is(err, fs.ErrPermission):
+		return fsys.E(fsys.Permission, "this user may not connect; the socket is for the user of the daemon")
+	case errors.As(err, &op) && op.Err != nil:
+		return fsys.E(fsys.Unavailable, op.Err.Error())
 	}
 	return err
 }

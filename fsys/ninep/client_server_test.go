@@ -2,7 +2,10 @@ package ninep_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,11 +22,15 @@ import (
 // serveNode serves root on a Unix socket until the test ends.
 func serveNode(t testing.TB, root fsys.Node) (addr string) {
 	t.Helper()
-	addr = filepath.Join(t.TempDir(), "sock")
-	l, err := net.Listen("unix", addr)
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveOn(t, l, root)
+}
+
+func serveOn(t testing.TB, l net.Listener, root fsys.Node) (addr string) {
+	t.Helper()
 	s := &ninep.Server{Attach: func(_ context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
 		if aname != "" {
 			return ninep.Grant{}, fsys.E(fsys.Permission, "there is no tree called "+aname)
@@ -42,7 +49,7 @@ func serveNode(t testing.TB, root fsys.Node) (addr string) {
 			t.Error("Serve:", err)
 		}
 	})
-	return addr
+	return l.Addr().String()
 }
 
 func attach(t testing.TB, addr string, opts ...ninep.DialOption) (*ninep.Client, *ninep.Remote) {
@@ -251,6 +258,35 @@ func TestDialFails(t *testing.T) {
 	defer cancel()
 	if _, err := ninep.Dial(ctx, "unix", l.Addr().String()); fsys.CodeOf(err) != fsys.Timeout {
 		t.Errorf("Dial of a server that says nothing: %v, want Timeout", err)
+	}
+}
+
+// Inside TLS the server must be the one that was dialled.
+func TestTLS(t *testing.T) {
+	web := httptest.NewTLSServer(nil) // for its certificate, of 127.0.0.1
+	defer web.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: web.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := serveOn(t, l, fsys.NewTable())
+	pool := x509.NewCertPool()
+	pool.AddCert(web.Certificate())
+	c, err := ninep.Dial(t.Context(), "tcp", addr, ninep.DialTLS(&tls.Config{RootCAs: pool}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Attach(t.Context(), "", ""); err != nil {
+		t.Errorf("Attach: %v", err)
+	}
+	for name, config := range map[string]*tls.Config{
+		"unknown authority": {},
+		"another name":      {RootCAs: pool, ServerName: "elsewhere.example.org"},
+	} {
+		if _, err := ninep.Dial(t.Context(), "tcp", addr, ninep.DialTLS(config)); fsys.CodeOf(err) != fsys.Unavailable {
+			t.Errorf("%s: %v, want Unavailable", name, err)
+		}
 	}
 }
 
