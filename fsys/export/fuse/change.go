@@ -31,7 +31,7 @@ func (t *tree) Mkdir(cancel <-chan struct{}, input *gofuse.MkdirIn, name string,
 		return t.status(err)
 	}
 	t.inodes.vanish(dir, name)
-	t.reply(t.inodes.enter(dir, name, node, info), info, out)
+	t.reply(t.inodes.enter(dir, name, node, info, input.Pid), info, out)
 	return gofuse.OK
 }
 

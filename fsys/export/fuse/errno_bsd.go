@@ -22,6 +22,9 @@ var local = map[uint32]syscall.Errno{
 	125: syscall.ECANCELED,
 }
 
+// manyInodes: see the file for Linux.
+const manyInodes = false
+
 func errno(c fsys.Code) gofuse.Status {
 	if e, ok := local[c.Errno()]; ok {
 		return gofuse.Status(e)

@@ -8,4 +8,8 @@ import (
 	"agent9/fsys"
 )
 
+// manyInodes says that the kernel accepts it if a name that it knows has become
+// another inode.
+const manyInodes = true
+
 func errno(c fsys.Code) gofuse.Status { return gofuse.Status(c.Errno()) }

@@ -51,9 +51,6 @@ func (t *tree) Open(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.Op
 	if !st.Ok() {
 		return st
 	}
-	if t.inodes.crowded(in) {
-		return stale // the kernel looks the name up again, and finds a second inode
-	}
 	r := t.begin(cancel)
 	defer r.end()
 	h, err := t.open(r, in, flagOf(input.Flags)&^fsys.Excl)
@@ -104,7 +101,7 @@ func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name strin
 		h.Close()
 		return t.status(err)
 	}
-	in := t.inodes.enter(dir, name, node, info)
+	in := t.inodes.enter(dir, name, node, info, input.Pid)
 	t.reply(in, info, &out.EntryOut)
 	t.opened(in, h, &out.OpenOut)
 	return gofuse.OK

@@ -27,7 +27,7 @@ type inode struct {
 	last    fsys.Info // for a file that is open and no longer has a place
 	lookups uint64    // what the kernel will take back by FORGET
 	opens   int       // handles
-	refused bool      // see tree.Open
+	thread  uint32    // that looked it up
 }
 
 // A place is a name in a directory.
@@ -42,6 +42,7 @@ type inodes struct {
 	byID   map[uint64]*inode
 	at     map[place]*inode // which of them is found by name now
 	lastID uint64
+	trimAt uint64 // see full
 }
 
 func newInodes(root fsys.Node) *inodes {
@@ -85,19 +86,21 @@ func (t *inodes) node(ctx context.Context, in *inode) (fsys.Node, error) {
 	return n, nil
 }
 
-// enter returns the inode of node, which a walk to name in dir found, and
-// counts one look-up of it.
+// enter returns the inode of node, which a walk to name in dir found for a
+// thread, and counts one look-up of it.
 //
-// A Message file that is open gets a second inode: the kernel locks an inode
-// while a write to it is under way, and a request may take long.
-func (t *inodes) enter(dir *inode, name string, node fsys.Node, info fsys.Info) *inode {
+// Of a Message file everybody who may be about to open it gets an inode of his
+// own: the kernel locks an inode while a write to it is under way, or waits for
+// the lock, and a request may take long.
+func (t *inodes) enter(dir *inode, name string, node fsys.Node, info fsys.Info, thread uint32) *inode {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := place{dir.id, name}
 	in := t.at[at]
-	if in == nil || in.gen != info.Gen || in.kind != info.Kind || in.kind == fsys.Message && in.opens > 0 {
+	if in == nil || in.gen != info.Gen || in.kind != info.Kind ||
+		manyInodes && in.kind == fsys.Message && (in.opens > 0 || in.thread != thread) {
 		t.lastID++
-		in = &inode{id: t.lastID, kind: info.Kind, gen: info.Gen, place: at}
+		in = &inode{id: t.lastID, kind: info.Kind, gen: info.Gen, place: at, thread: thread}
 		t.byID[in.id] = in
 		t.at[at] = in
 	}
@@ -193,18 +196,6 @@ func (t *inodes) use(in *inode, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	in.opens += n
-}
-
-// crowded reports, once, that in is a Message file that somebody else has
-// opened since it was looked up; see enter.
-func (t *inodes) crowded(in *inode) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if in.kind != fsys.Message || in.opens == 0 || in.refused {
-		return false
-	}
-	in.refused = true
-	return true
 }
 
 // saw remembers what in is like, for when it has lost its place.

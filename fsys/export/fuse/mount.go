@@ -36,6 +36,9 @@ type Mounted struct {
 // Mount shows root at dir, which must be an empty directory, until Unmount,
 // the end of ctx, or somebody's umount. The values of ctx hold for every
 // operation.
+//
+// This process must not start a program whose working directory or open files
+// are below dir: while a Go program forks, it may be unable to answer the kernel.
 func Mount(ctx context.Context, root fsys.Node, dir string, opts Options) (*Mounted, error) {
 	dir, err := mountPoint(dir)
 	if err != nil {
@@ -129,7 +132,10 @@ func (m *Mounted) detach() error {
 		case <-m.served:
 		case <-end.C:
 			abort(m.dir, m.device.Load())
-			return detachLazily(m.dir)
+			if err := detachLazily(m.dir); !errors.Is(err, errNotMounted) {
+				return err
+			}
+			return nil
 		}
 		again.Stop()
 	}
@@ -171,7 +177,7 @@ func mountPoint(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if mountedAt(dir) {
+	if ours, known := mountedAt(dir); ours && known {
 		if _, err := os.Stat(dir); err == nil {
 			return "", fsys.E(fsys.Exist, "something of agent9 is mounted at "+dir+" already")
 		}
@@ -207,7 +213,7 @@ func resolve(dir string) (string, error) {
 	}
 	up, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
-		return "", fsys.Wrap(fsys.NotExist, "", err)
+		return "", fsys.Wrap(fsys.NotExist, dir, err)
 	}
 	return filepath.Join(up, filepath.Base(dir)), nil
 }

@@ -88,8 +88,18 @@ func (r *request) watch(interrupt, over <-chan struct{}) {
 func (r *request) Err() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err == nil && r.Context.Err() != nil {
-		r.cancel()
+	if r.err != nil {
+		return r.err
+	}
+	select {
+	case <-r.interrupt:
+		if r.patience == 0 {
+			r.cancel()
+		}
+	default:
+		if r.Context.Err() != nil {
+			r.cancel()
+		}
 	}
 	return r.err
 }

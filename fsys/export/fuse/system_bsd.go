@@ -28,7 +28,7 @@ func unmount(dir string, flags int) error {
 }
 
 // mountedAt cannot be told without touching dir.
-func mountedAt(string) bool { return false }
+func mountedAt(string) (ours, known bool) { return false, false }
 
 // abort has nothing to do: a forced unmount ends the connection.
 func abort(string, uint64) {}

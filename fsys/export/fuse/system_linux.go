@@ -25,7 +25,7 @@ func detach(dir string) error { return unmount(dir, 0, "-u") }
 func detachLazily(dir string) error { return unmount(dir, unix.MNT_DETACH, "-uz") }
 
 func unmount(dir string, flags int, option string) error {
-	if !mountedAt(dir) {
+	if ours, known := mountedAt(dir); known && !ours {
 		return errNotMounted
 	}
 	err := unix.Unmount(dir, flags|unix.UMOUNT_NOFOLLOW)
@@ -53,23 +53,22 @@ func fusermount() (path string, err error) {
 	return "", errors.New("only root can, unless fusermount3 is there: install fuse3")
 }
 
-// mountedAt reports whether a tree of this package is at dir. It does not touch
-// dir: who serves it may be gone.
-func mountedAt(dir string) bool {
+// mountedAt reports whether a tree of this package is at dir, if that is known.
+// It does not touch dir: who serves it may be gone.
+func mountedAt(dir string) (ours, known bool) {
 	table, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return true // let the kernel decide
+		return false, false
 	}
-	found := false
 	for line := range strings.Lines(string(table)) {
 		// 36 35 98:0 / /mnt rw,noatime shared:1 - type source options
 		what, how, ok := strings.Cut(line, " - ")
 		fields := strings.Fields(what)
 		if ok && len(fields) > 4 && unescape.Replace(fields[4]) == dir {
-			found = strings.HasPrefix(how, "fuse.agent9 ") // the last one is on top
+			ours = strings.HasPrefix(how, "fuse.agent9 ") // the last one is on top
 		}
 	}
-	return found
+	return ours, true
 }
 
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
@@ -83,7 +82,7 @@ func abort(dir string, device uint64) {
 	if device != 0 && os.WriteFile(file, []byte("1"), 0) == nil {
 		return
 	}
-	if mountedAt(dir) {
+	if ours, _ := mountedAt(dir); ours {
 		unix.Unmount(dir, unix.MNT_FORCE|unix.UMOUNT_NOFOLLOW)
 	}
 }

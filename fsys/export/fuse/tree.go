@@ -21,6 +21,7 @@ type tree struct {
 	shared bool      // others get in, and the kernel checks permissions
 	born   time.Time // the time of files that have none
 
+	server *gofuse.Server
 	inodes *inodes
 	files  handles[*file]
 	dirs   handles[*dir]
@@ -85,7 +86,10 @@ func (t *tree) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, o
 		}
 		return t.status(err)
 	}
-	t.reply(t.inodes.enter(dir, name, node, info), info, out)
+	t.reply(t.inodes.enter(dir, name, node, info, h.Pid), info, out)
+	if t.inodes.full() {
+		go t.trim() // ends by itself
+	}
 	return gofuse.OK
 }
 
