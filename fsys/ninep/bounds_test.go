@@ -168,7 +168,7 @@ func TestReadsWaitForMemory(t *testing.T) {
 		go func() {
 			f, err := a.frame(t.Context(), 500)
 			if err == nil {
-				defer f.free()
+				f.free()
 			}
 			got <- err
 		}()
