@@ -3,6 +3,7 @@ package compute
 import (
 	"context"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -131,4 +132,15 @@ func (c Catalog) Find(name string) (Model, bool) {
 func Match(glob, name string) bool {
 	ok, err := path.Match(strings.ReplaceAll(glob, "/", "\x00"), strings.ReplaceAll(name, "/", "\x00"))
 	return ok && err == nil
+}
+
+// Lists reports whether the provider names the model itself.
+func (c Catalog) Lists(name string) bool {
+	return name != "*" && slices.ContainsFunc(c.Models, func(m Model) bool { return m.Name == name })
+}
+
+// Named returns m under the name by which it was asked for.
+func (m Model) Named(name string) Model {
+	m.Name = name
+	return m
 }

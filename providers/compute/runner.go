@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
@@ -55,13 +56,23 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 		return Usage{}, context.Cause(ctx)
 	}
 	answer := NewAnswer(req)
+	var mu sync.Mutex
+	over := false // a provider that goes on emitting is not heard
 	collect := func(c Chunk) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return fsys.E(fsys.Internal, "the run is over")
+		}
 		if err := answer.Add(c); err != nil {
 			return err
 		}
 		return emit(c)
 	}
 	usage, err = r.run(ctx, req, answer, collect)
+	mu.Lock()
+	over = true
+	mu.Unlock()
 	r.catalog.ran(err)
 	if err != nil || answer.whole {
 		return usage, err

@@ -1,0 +1,211 @@
+// Package compute serves models as files.
+//
+//	new        Message: a request in OpenAI's form, or plain text; reply: the job's number
+//	policy     JSON: what may be asked of whom, at which price, how much at once
+//	usage      JSON: held, spent, budget, jobs by state
+//	providers/<id>/
+//	  info     JSON: what kind of provider, and what it can do
+//	  models   JSON lines: what can be asked for
+//	  health   JSON: whether it answered the last time
+//	jobs/<n>/
+//	  request  the request as it was submitted
+//	  status   JSON: state, provider, model, times, error, cost
+//	  output   Stream: the text as it is generated; ends with the job
+//	  chunks   Stream: the same as JSON lines, with tool calls, finish reason, usage
+//	  result   Stream: the whole response as JSON; a read waits for the end of the job
+//	  usage    JSON: tokens, held, spent, price
+//	  ctl      Message: cancel
+//
+// Besides OpenAI's fields, which go to the provider as they are, a request may
+// have kind, provider, max_cost_microusd, idempotency_key and timeout_ms.
+//
+// mkdir jobs/NAME makes a draft: a job submitted by writing its request file,
+// with NAME as its idempotency key. A key stands for its job as long as that
+// is there, and jobs/KEY is then another name of it.
+//
+// Removing a job's directory removes the job; one that has not ended is
+// cancelled, and removed when it has. Removing a file of a job only hides it,
+// so that rm -r works.
+//
+// # Money
+//
+// A job holds max_cost_microusd, else what its prompt and the most tokens that
+// it may answer come to, else default_max_cost_microusd of the policy; a free
+// provider holds nothing unless the request says how much. It is settled in
+// the transaction that records the end:
+//
+//   - work of a free provider costs nothing;
+//   - work that the provider puts a price on costs that;
+//   - other work costs its tokens at the price that held when it was
+//     submitted, counted by the provider, else estimated;
+//   - without a known price, what used anything costs all that was held, as
+//     the money may be gone;
+//   - what was refused or never ran costs nothing.
+//
+// Jobs that the end of the daemon cut off come back as failed, with the reason
+// "interrupted". If they had not been started they cost nothing, nor does free
+// work; of the others nobody knows, and they cost all that was held.
+package compute
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+	"weak"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	provider "agent9/providers/compute"
+	"agent9/store"
+)
+
+// Config is what a Service works with.
+type Config struct {
+	// Store is this service's own.
+	Store store.Updater
+	// Note, if set, records an event in the transaction of what it tells of.
+	Note func(tx store.Store, event string, detail any) error
+	// Providers are in the order in which they are preferred.
+	Providers []*provider.Runner
+	// Account pays for what a crash cut off. All other work is paid from the
+	// account of the context that submits it.
+	Account *budget.Account
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// A Service turns writes into jobs. A job outlives the write that made it, and
+// ends with the context given to Open. At any time there may be one Service
+// on a store.
+type Service struct {
+	life   context.Context
+	end    context.CancelCauseFunc
+	config Config
+	st     store.Updater
+	root   *fsys.Table
+	policy *fsys.Doc
+
+	mu        sync.Mutex
+	limit     limits
+	recording int // submissions that are being recorded
+	claimed   int // those of them that are for the queue
+	running   int // jobs that have a worker, or are recorded as having one
+	queue     []*job
+	live      map[int64]*job              // not ended
+	known     map[int64]weak.Pointer[job] // in memory for whoever looks at them
+	removed   uint64                      // counts removals
+	ending    int                         // goroutines that will record an end
+	quiet     chan struct{}               // closed when nothing is recording or ending
+}
+
+// limits are what of the policy bounds jobs at once.
+type limits struct{ running, queued int }
+
+// errInterrupted is why jobs end that the end of the daemon cuts off.
+var errInterrupted = fsys.E(fsys.Canceled, "interrupted")
+
+// Open returns the service whose records are in config.Store, and settles the
+// jobs that were open when it was last in use. It costs what there are of
+// these; a service that does nothing has no goroutine.
+func Open(life context.Context, config Config) (*Service, error) {
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.Note == nil {
+		config.Note = func(store.Store, string, any) error { return nil }
+	}
+	s := &Service{
+		config: config,
+		st:     config.Store,
+		live:   make(map[int64]*job),
+		known:  make(map[int64]weak.Pointer[job]),
+	}
+	s.life, s.end = context.WithCancelCause(life)
+	s.policy = &fsys.Doc{Load: s.loadPolicy, Save: s.savePolicy}
+	providers := make([]fsys.Entry, len(config.Providers))
+	for i, r := range config.Providers {
+		providers[i] = fsys.Entry{Name: r.ID(), Node: providerDir(r)}
+	}
+	s.root = fsys.NewTable(
+		fsys.Entry{Name: "new", Node: &fsys.Call{Do: s.submitNew, Admit: s.admit, Effect: fsys.Spends}},
+		fsys.Entry{Name: "policy", Node: s.policy},
+		fsys.Entry{Name: "usage", Node: fsys.JSON(s.usage)},
+		fsys.Entry{Name: "providers", Node: fsys.NewTable(providers...)},
+		fsys.Entry{Name: "jobs", Node: fsys.NewTableWith(jobs{s})},
+	)
+	p, err := s.readPolicy(life, s.st)
+	if err != nil {
+		return nil, err
+	}
+	s.limit = p.limits()
+	return s, s.recover(life)
+}
+
+// Root returns the files.
+func (s *Service) Root() fsys.Node { return s.root }
+
+// Policy returns the policy file, which is also at policy below Root.
+func (s *Service) Policy() fsys.Node { return s.policy }
+
+// Idle reports whether no job is queued or running.
+func (s *Service) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live) == 0 && s.recording == 0
+}
+
+// Close cuts off what runs and waits until that is recorded, or until ctx
+// ends. What is still queued is settled by the next Open.
+func (s *Service) Close(ctx context.Context) error {
+	s.end(errInterrupted)
+	for {
+		s.mu.Lock()
+		if s.recording == 0 && s.ending == 0 {
+			s.mu.Unlock()
+			return nil
+		}
+		if s.quiet == nil {
+			s.quiet = make(chan struct{})
+		}
+		quiet := s.quiet
+		s.mu.Unlock()
+		select {
+		case <-quiet:
+		case <-ctx.Done():
+			return fsys.E(fsys.Timeout, "a model provider does not stop; its job will be settled at the next start")
+		}
+	}
+}
+
+// settled wakes Close if that is all, with s.mu held.
+func (s *Service) settled() {
+	if s.recording == 0 && s.ending == 0 && s.quiet != nil {
+		close(s.quiet)
+		s.quiet = nil
+	}
+}
+
+// admit refuses what needs no request to be refused.
+func (s *Service) admit(ctx context.Context) error {
+	s.mu.Lock()
+	full := s.full()
+	s.mu.Unlock()
+	if full != nil {
+		return full
+	}
+	return budget.Admit(ctx)
+}
+
+// full says why no further job is taken, with s.mu held.
+func (s *Service) full() error {
+	switch {
+	case s.life.Err() != nil:
+		return fsys.E(fsys.Unavailable, "the daemon is shutting down")
+	case len(s.queue)+s.claimed+s.running >= s.limit.running+s.limit.queued:
+		return fsys.E(fsys.Busy, "too many jobs are waiting; try again when some have ended")
+	}
+	return nil
+}
+
+func missing(err error) bool { return errors.Is(err, fsys.NotExist) }

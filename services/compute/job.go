@@ -1,0 +1,255 @@
+package compute
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+	"weak"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	provider "agent9/providers/compute"
+	"agent9/store"
+)
+
+// A job is one request, from submission on. While it has not ended the service
+// keeps it; afterwards it is in memory as long as somebody looks at it, so
+// that there is one of a number at any time.
+type job struct {
+	s *Service
+	n int64
+
+	// Of a job that has not ended.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	plan   plan
+	hold   *budget.Hold
+	result json.RawMessage // the worker's
+
+	done chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	rec    record
+	output *store.Log // nil: not opened; then it stays
+	chunks *store.Log
+	gone   bool
+}
+
+// newJob returns a job that has not been recorded yet.
+func (s *Service) newJob(n int64, name string, sub *submission, pl plan, hold *budget.Hold, now bool) *job {
+	j := &job{s: s, n: n, plan: pl, hold: hold, done: make(chan struct{})}
+	j.rec = record{
+		Number:   n,
+		Name:     name,
+		Key:      sub.key,
+		State:    Queued,
+		Kind:     pl.req.Kind,
+		Provider: pl.runner.ID(),
+		Model:    pl.req.Model,
+		Timeout:  pl.timeout,
+		Created:  s.config.Now(),
+		Hold:     hold.ID(),
+		Held:     hold.Max(),
+		Free:     pl.free,
+		Price:    pl.price,
+	}
+	if now {
+		j.rec.State, j.rec.Started = Running, j.rec.Created
+	}
+	j.ctx, j.cancel = context.WithCancelCause(s.life)
+	return j
+}
+
+// open opens the streams.
+func (j *job) open(ctx context.Context) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.output != nil {
+		return nil
+	}
+	output, err := store.OpenLog(ctx, store.Sub(j.s.st, outputView(j.n)))
+	if err != nil {
+		return err
+	}
+	chunks, err := store.OpenLog(ctx, store.Sub(j.s.st, chunksView(j.n)))
+	if err != nil {
+		return err
+	}
+	j.output, j.chunks = output, chunks
+	if j.rec.State.ended() {
+		output.Tape().End()
+		chunks.Tape().End()
+	}
+	return nil
+}
+
+// job returns job n, or NotExist.
+func (s *Service) job(ctx context.Context, n int64) (*job, error) {
+	for {
+		s.mu.Lock()
+		j := s.live[n]
+		if j == nil {
+			j = s.known[n].Value()
+		}
+		removed := s.removed
+		s.mu.Unlock()
+		if j != nil {
+			return j.present()
+		}
+		rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
+		if err != nil {
+			return nil, err
+		}
+		if j, ok := s.know(rec, removed); ok {
+			return j.present()
+		}
+	}
+}
+
+// know makes a job of rec known, which was read when so many jobs had been
+// removed. It fails if the record may be out of date by now.
+func (s *Service) know(rec record, removed uint64) (*job, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.removed != removed || s.live[rec.Number] != nil || !rec.State.ended() {
+		return nil, false
+	}
+	if j := s.known[rec.Number].Value(); j != nil {
+		return j, true
+	}
+	j := &job{s: s, n: rec.Number, rec: rec, done: make(chan struct{})}
+	close(j.done)
+	s.remember(j)
+	return j, true
+}
+
+// remember enters j among what is in memory, with s.mu held.
+func (s *Service) remember(j *job) {
+	s.known[j.n] = weak.Make(j)
+	runtime.AddCleanup(j, s.forget, j.n)
+}
+
+func (s *Service) forget(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[n].Value() == nil {
+		delete(s.known, n)
+	}
+}
+
+func (j *job) present() (*job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.gone || j.rec.Removing {
+		return nil, fsys.NotExist
+	}
+	return j, nil
+}
+
+func (j *job) record() record {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.rec
+}
+
+// emit takes a chunk from the provider.
+func (j *job) emit(c provider.Chunk) error {
+	if c.Result != nil {
+		j.result = c.Result
+	}
+	if c.Text != "" && c.Choice == 0 {
+		if err := j.output.Buffer([]byte(c.Text)); err != nil {
+			return err
+		}
+	}
+	line := fsys.Line(c)
+	if len(line) <= len("{}\n") {
+		return nil
+	}
+	return j.chunks.Buffer(line)
+}
+
+type statusFile struct {
+	Job      int64         `json:"job"`
+	Key      string        `json:"idempotency_key,omitempty"`
+	State    State         `json:"state"`
+	Kind     provider.Kind `json:"kind"`
+	Provider string        `json:"provider"`
+	Model    string        `json:"model"`
+	Created  string        `json:"created"`
+	Started  string        `json:"started,omitempty"`
+	Ended    string        `json:"ended,omitempty"`
+	Timeout  int64         `json:"timeout_ms"`
+	Held     budget.Micros `json:"held_microusd"`
+	Cost     budget.Micros `json:"cost_microusd"`
+	Error    *failure      `json:"error,omitempty"`
+}
+
+func (j *job) status(context.Context) (statusFile, error) {
+	r := j.record()
+	f := statusFile{
+		Job: r.Number, Key: r.Key, State: r.State, Kind: r.Kind, Provider: r.Provider, Model: r.Model,
+		Created: stamp(r.Created), Started: stamp(r.Started), Ended: stamp(r.Ended),
+		Timeout: r.Timeout, Cost: r.Cost, Error: r.Failure,
+	}
+	if !r.State.ended() {
+		f.Held = r.Held
+	}
+	return f, nil
+}
+
+type usageFile struct {
+	Input     int64           `json:"input_tokens"`
+	Cached    int64           `json:"cached_tokens"`
+	Output    int64           `json:"output_tokens"`
+	Estimated bool            `json:"estimated"`
+	Held      budget.Micros   `json:"held_microusd"`
+	Cost      budget.Micros   `json:"cost_microusd"`
+	Free      bool            `json:"free"`
+	Price     *provider.Price `json:"price"` // for a million tokens; null: not known
+}
+
+func (j *job) usage(context.Context) (usageFile, error) {
+	r := j.record()
+	f := usageFile{
+		Input: r.Usage.Input, Cached: r.Usage.Cached, Output: r.Usage.Output, Estimated: r.Usage.Estimated,
+		Cost: r.Cost, Free: r.Free, Price: r.Price,
+	}
+	if !r.State.ended() {
+		f.Held = r.Held
+	}
+	return f, nil
+}
+
+func (j *job) request(ctx context.Context) ([]byte, error) {
+	b, err := j.s.st.Get(ctx, requestKey(j.n))
+	if err == nil && (len(b) == 0 || b[len(b)-1] != '\n') {
+		b = append(b, '\n')
+	}
+	return b, err
+}
+
+func (j *job) control(ctx context.Context, words []string) ([]byte, error) {
+	if len(words) != 1 || words[0] != "cancel" {
+		return nil, fsys.E(fsys.Invalid, "the only command is: cancel")
+	}
+	if r := j.record(); r.State.ended() {
+		return nil, fsys.E(fsys.Busy, "job "+strconv.FormatInt(j.n, 10)+" has ended: "+string(r.State))
+	}
+	return nil, j.s.cancel(j)
+}
+
+func (j *job) commands(context.Context) ([]byte, error) { return []byte("cancel\n"), nil }
+
+// modTime is when something happened to the job last.
+func (r *record) modTime() time.Time {
+	for _, t := range []time.Time{r.Ended, r.Started} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return r.Created
+}

@@ -1,0 +1,173 @@
+package compute
+
+import (
+	"context"
+	"io/fs"
+	"strconv"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// jobs is the directory of jobs and drafts. A job is listed under its number,
+// or the name that it had as a draft, and is found under both, and under its
+// key.
+type jobs struct{ s *Service }
+
+// Walk is one look-up of a number, or two of a name.
+func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	if n, ok := number(name); ok {
+		return d.s.dir(ctx, n)
+	}
+	switch entry, err := store.GetJSON[journal](ctx, d.s.st, keyPrefix+name); {
+	case err == nil:
+		return d.s.dir(ctx, entry.Job)
+	case !missing(err):
+		return nil, err
+	}
+	made, err := store.GetJSON[time.Time](ctx, d.s.st, draftPref+name)
+	if err != nil {
+		return nil, err
+	}
+	return draftDir(d.s, name, made), nil
+}
+
+// number reads the name of a directory that is a job's number.
+func number(name string) (int64, bool) {
+	if name == "" || name[0] == '0' || strings.Trim(name, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, err == nil
+}
+
+func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
+	j, err := s.job(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.NewTableWith(jobFiles{j}), nil
+}
+
+// List reads names only; a job is read when somebody looks at it.
+func (d jobs) List(ctx context.Context) ([]fsys.Entry, error) {
+	var list []fsys.Entry
+	for p, err := range store.All(ctx, d.s.st, listPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		name := string(p.Value)
+		if name == "" {
+			name = strings.TrimLeft(p.Key[len(listPrefix):], "0")
+		}
+		list = append(list, fsys.Entry{Name: name, Node: later{d, name}})
+	}
+	for p, err := range store.All(ctx, d.s.st, draftPref) {
+		if err != nil {
+			return nil, err
+		}
+		name := p.Key[len(draftPref):]
+		list = append(list, fsys.Entry{Name: name, Node: later{d, name}})
+	}
+	return list, nil
+}
+
+// maxDrafts is how many drafts there may be.
+const maxDrafts = 1024
+
+// Mkdir makes a draft.
+func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node, error) {
+	if strings.Trim(name, "0123456789") == "" {
+		return nil, fsys.E(fsys.Invalid, "a name of digits only is a job's number")
+	}
+	err := d.s.st.Update(ctx, func(tx store.Store) error {
+		for _, prefix := range []string{keyPrefix, draftPref} {
+			if _, err := tx.Get(ctx, prefix+name); !missing(err) {
+				return orElse(err, fsys.Exist)
+			}
+		}
+		full := false
+		err := d.s.count(ctx, tx, func(t *totals) {
+			t.Draft++
+			full = t.Draft > maxDrafts
+		})
+		if full {
+			return fsys.E(fsys.Busy, "there are too many drafts; remove some")
+		}
+		if err != nil {
+			return err
+		}
+		return store.PutJSON(ctx, tx, draftPref+name, d.s.config.Now())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return later{d, name}, nil
+}
+
+// orElse returns err, or other if there is none.
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}
+
+// Stat gives the directory its permissions; when it changed is not kept.
+func (d jobs) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
+
+// later is the directory that has a name when something is done with it: a
+// draft becomes a job.
+type later struct {
+	jobs jobs
+	name string
+}
+
+var (
+	_ fsys.Dir     = later{}
+	_ fsys.Remover = later{}
+)
+
+func (l later) now(ctx context.Context) (fsys.Node, error) { return l.jobs.Walk(ctx, l.name) }
+
+func (l later) Stat(ctx context.Context) (fsys.Info, error) {
+	n, err := l.now(ctx)
+	if err != nil {
+		return fsys.Info{}, err
+	}
+	return n.Stat(ctx)
+}
+
+func (l later) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
+	n, err := l.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return n.Open(ctx, flag)
+}
+
+func (l later) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	n, err := l.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.Walk(ctx, n, name)
+}
+
+func (l later) List(ctx context.Context) ([]fsys.Entry, error) {
+	n, err := l.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fsys.List(ctx, n)
+}
+
+func (l later) Remove(ctx context.Context) error {
+	n, err := l.now(ctx)
+	if err != nil {
+		return err
+	}
+	return fsys.Remove(ctx, n)
+}

@@ -1,0 +1,135 @@
+package compute
+
+import (
+	"fmt"
+	"math/bits"
+	"time"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	provider "agent9/providers/compute"
+)
+
+// State is where a job is.
+type State string
+
+const (
+	Queued    State = "queued"
+	Running   State = "running"
+	Done      State = "done"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+)
+
+func (s State) ended() bool { return s != Queued && s != Running }
+
+// record is what the store has of a job, apart from what it read and wrote.
+type record struct {
+	Number   int64           `json:"number"`
+	Name     string          `json:"name,omitempty"` // of a job that was a draft
+	Key      string          `json:"key,omitempty"`
+	State    State           `json:"state"`
+	Kind     provider.Kind   `json:"kind"`
+	Provider string          `json:"provider"`
+	Model    string          `json:"model"`
+	Timeout  int64           `json:"timeout_ms"`
+	Created  time.Time       `json:"created"`
+	Started  time.Time       `json:"started"`
+	Ended    time.Time       `json:"ended"`
+	Failure  *failure        `json:"failure,omitempty"`
+	Hold     string          `json:"hold"`
+	Held     budget.Micros   `json:"held"`
+	Free     bool            `json:"free"`
+	Price    *provider.Price `json:"price,omitempty"`
+	Usage    provider.Usage  `json:"usage"`
+	Cost     budget.Micros   `json:"cost"`
+	Result   int64           `json:"result"` // size of the response, if there is one
+	Removing bool            `json:"removing,omitempty"`
+	Hidden   []string        `json:"hidden,omitempty"` // files that were removed
+}
+
+// failure is an error as files show it.
+type failure struct {
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+}
+
+func failureOf(err error) *failure {
+	f := &failure{fsys.CodeOf(err).String(), fsys.ReasonOf(err)}
+	if f.Reason == "" {
+		f.Reason = f.Code
+	}
+	return f
+}
+
+// The keys of the records. Numbers are padded, so that they sort.
+const (
+	nextKey    = "next"
+	totalsKey  = "totals"
+	policyKey  = "policy"
+	openPrefix = "open/"  // jobs that have not ended: nothing
+	listPrefix = "list/"  // jobs: the name
+	keyPrefix  = "key/"   // journal, by idempotency key
+	draftPref  = "draft/" // drafts, by name: when made
+)
+
+func padded(n int64) string     { return fmt.Sprintf("%016d", n) }
+func recordKey(n int64) string  { return "rec/" + padded(n) }
+func requestKey(n int64) string { return "req/" + padded(n) }
+func resultKey(n int64) string  { return "res/" + padded(n) }
+func openKey(n int64) string    { return openPrefix + padded(n) }
+func listKey(n int64) string    { return listPrefix + padded(n) }
+func outputView(n int64) string { return "out/" + padded(n) + "/" }
+func chunksView(n int64) string { return "chunks/" + padded(n) + "/" }
+
+// journal is what an idempotency key stands for.
+type journal struct {
+	Job  int64  `json:"job"`
+	Hash string `json:"hash"` // of the request
+}
+
+// totals are sums over all jobs that there are, and of what was ever spent.
+type totals struct {
+	Held  budget.Micros   `json:"held"`
+	Spent budget.Micros   `json:"spent"`
+	Jobs  map[State]int64 `json:"jobs"`
+	Draft int64           `json:"drafts"`
+}
+
+// cost is what usage comes to: see the package's documentation.
+func (r *record) cost(u provider.Usage) budget.Micros {
+	switch {
+	case r.Free, u.Cost == 0 && u.Input == 0 && u.Output == 0:
+		return 0
+	case u.Cost > 0:
+		return min(u.Cost, budget.Most)
+	case r.Price == nil:
+		return r.Held
+	}
+	return price(*r.Price, u)
+}
+
+// price is what u costs at p, rounded up.
+func price(p provider.Price, u provider.Usage) budget.Micros {
+	cached := min(max(u.Cached, 0), u.Input)
+	parts := [...]struct {
+		tokens int64
+		price  budget.Micros
+	}{{u.Input - cached, p.Input}, {cached, p.Cached}, {u.Output, p.Output}}
+	var sum uint64
+	for _, part := range parts {
+		hi, lo := bits.Mul64(uint64(max(part.tokens, 0)), uint64(max(part.price, 0)))
+		if hi >= perPrice {
+			return budget.Most
+		}
+		cost, rest := bits.Div64(hi, lo, perPrice)
+		if rest > 0 {
+			cost++
+		}
+		sum += min(cost, uint64(budget.Most))
+	}
+	return min(budget.Micros(sum), budget.Most)
+}
+
+// perPrice is how many tokens a Price is for.
+const perPrice = 1_000_000

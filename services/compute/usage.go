@@ -1,0 +1,62 @@
+package compute
+
+import (
+	"context"
+	"sync"
+
+	"agent9/namespace/budget"
+)
+
+type serviceUsage struct {
+	Held   budget.Micros   `json:"held_microusd"`
+	Spent  budget.Micros   `json:"spent_microusd"`
+	Jobs   map[State]int64 `json:"jobs"`
+	Limits usageLimits     `json:"limits"`
+	// Budget is that of who asks.
+	Budget *budget.Usage `json:"budget,omitempty"`
+}
+
+type usageLimits struct {
+	Concurrent int `json:"max_concurrent"`
+	Queued     int `json:"max_queued"`
+}
+
+func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
+	t, err := s.totals(ctx, s.st)
+	if err != nil {
+		return serviceUsage{}, err
+	}
+	for _, state := range []State{Queued, Running, Done, Failed, Cancelled} {
+		t.Jobs[state] += 0
+	}
+	s.mu.Lock()
+	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Limits: usageLimits{s.limit.running, s.limit.queued}}
+	s.mu.Unlock()
+	if a, ok := budget.From(ctx); ok {
+		b, err := a.Usage(ctx)
+		if err != nil {
+			return serviceUsage{}, err
+		}
+		u.Budget = &b
+	}
+	return u, nil
+}
+
+// snapshot is text that is read once, when it is first wanted.
+type snapshot struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (s *snapshot) get(read func() ([]byte, error)) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text != nil {
+		return s.text, nil
+	}
+	text, err := read()
+	if err == nil {
+		s.text = text
+	}
+	return text, err
+}

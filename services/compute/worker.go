@@ -1,0 +1,258 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	provider "agent9/providers/compute"
+	"agent9/store"
+)
+
+// launch starts or queues a job that has just been recorded.
+func (s *Service) launch(j *job, now bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.recording--
+	if now {
+		s.work(j)
+		return
+	}
+	s.claimed--
+	s.queue = append(s.queue, j)
+	s.dispatch()
+	s.settled()
+}
+
+// dispatch starts what may run, oldest first, with s.mu held.
+func (s *Service) dispatch() {
+	for len(s.queue) > 0 && s.running < s.limit.running && s.life.Err() == nil {
+		j := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		s.running++
+		s.work(j)
+	}
+}
+
+// work gives j a worker, with s.mu held. The worker ends when the provider
+// returns, which the job's context makes it do.
+func (s *Service) work(j *job) {
+	s.ending++
+	go func() {
+		usage, err := s.run(j)
+		s.finish(j, usage, err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+		s.ending--
+		s.dispatch()
+		s.settled()
+	}()
+}
+
+// run is the only place that calls a provider.
+func (s *Service) run(j *job) (provider.Usage, error) {
+	if err := j.open(j.ctx); err != nil {
+		return provider.Usage{}, err
+	}
+	if err := s.started(j); err != nil {
+		return provider.Usage{}, err
+	}
+	limit := time.Duration(j.record().Timeout) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
+	defer cancel()
+	usage, err := j.plan.runner.Run(ctx, j.hold, j.plan.req, j.emit)
+	if err != nil && s.life.Err() != nil && !errors.Is(err, errCancelled) {
+		err = errInterrupted
+	}
+	return usage, err
+}
+
+// started records that a queued job runs: from now on it may cost money.
+func (s *Service) started(j *job) error {
+	rec := j.record()
+	if rec.State == Running {
+		return nil
+	}
+	rec.State, rec.Started = Running, s.config.Now()
+	return s.st.Update(j.ctx, func(tx store.Store) error {
+		err := s.count(j.ctx, tx, func(t *totals) { t.Jobs[Queued]--; t.Jobs[Running]++ })
+		if err != nil {
+			return err
+		}
+		return s.change(j.ctx, tx, j, func(r *record) { r.State, r.Started = rec.State, rec.Started })
+	})
+}
+
+// change alters the record of j in a transaction, and in memory when that is
+// committed.
+func (s *Service) change(ctx context.Context, tx store.Store, j *job, alter func(*record)) error {
+	r, err := store.GetJSON[record](ctx, tx, recordKey(j.n))
+	if err != nil {
+		return err
+	}
+	alter(&r)
+	store.After(tx, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.rec = r
+	})
+	return store.PutJSON(ctx, tx, recordKey(j.n), r)
+}
+
+var errCancelled = fsys.E(fsys.Canceled, "cancelled")
+
+// cancel ends j, which has not ended. One that runs is over when its provider
+// has stopped.
+func (s *Service) cancel(j *job) error {
+	s.mu.Lock()
+	i := slices.Index(s.queue, j)
+	if i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+		s.ending++
+	}
+	s.mu.Unlock()
+	j.cancel(errCancelled)
+	if i < 0 {
+		return nil
+	}
+	err := s.finish(j, provider.Usage{}, errCancelled)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending--
+	s.settled()
+	return err
+}
+
+// ended is the event of a job's end.
+type ended struct {
+	Job    int64         `json:"job"`
+	State  State         `json:"state"`
+	Cost   budget.Micros `json:"cost_microusd"`
+	Tokens int64         `json:"tokens"`
+	Error  *failure      `json:"error,omitempty"`
+}
+
+// finish records how j ended, with its money, in one transaction, and lets its
+// readers go. If that cannot be recorded because there is too much to store,
+// the job failed for that reason.
+func (s *Service) finish(j *job, usage provider.Usage, err error) error {
+	defer j.cancel(nil)
+	ctx := context.WithoutCancel(s.life)
+	failed := j.open(ctx)
+	if failed == nil {
+		failed = s.settle(ctx, j, usage, err)
+	}
+	if failed == nil {
+		return nil
+	}
+	j.result = nil
+	if again := s.settle(ctx, j, usage, failed); again != nil {
+		j.leave(again) // the record stays open, for the next Open to settle
+		return again
+	}
+	return nil
+}
+
+func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err error) error {
+	return s.st.Update(ctx, func(tx store.Store) error {
+		r, get := store.GetJSON[record](ctx, tx, recordKey(j.n))
+		if get != nil {
+			return get
+		}
+		before := r
+		r.end(s.config.Now(), usage, err)
+		r.Result = int64(len(j.result))
+		if err := j.hold.Settle(tx, r.Cost, string(r.State)); err != nil {
+			return err
+		}
+		if err := s.putEnd(ctx, tx, before, r); err != nil {
+			return err
+		}
+		store.After(tx, func() { j.ended(r) })
+		if r.Removing {
+			return s.delete(ctx, tx, j, r)
+		}
+		for _, log := range []*store.Log{j.output, j.chunks} {
+			if log == nil {
+				continue
+			}
+			if err := log.Append(tx, nil); err != nil {
+				return err
+			}
+		}
+		if j.result == nil {
+			return nil
+		}
+		return tx.Put(ctx, resultKey(j.n), j.result)
+	})
+}
+
+// end makes r the record of a job that ended with err.
+func (r *record) end(now time.Time, usage provider.Usage, err error) {
+	r.Ended, r.Usage, r.Cost = now, usage, r.cost(usage)
+	switch {
+	case err == nil:
+		r.State = Done
+		return
+	case errors.Is(err, errCancelled):
+		r.State = Cancelled
+	default:
+		r.State = Failed
+	}
+	r.Failure = failureOf(err)
+}
+
+// putEnd stores r, which is before no longer.
+func (s *Service) putEnd(ctx context.Context, tx store.Store, before, r record) error {
+	err := s.count(ctx, tx, func(t *totals) {
+		t.Held -= r.Held
+		t.Spent += r.Cost
+		t.Jobs[before.State]--
+		t.Jobs[r.State]++
+	})
+	if err != nil {
+		return err
+	}
+	if err := store.PutJSON(ctx, tx, recordKey(r.Number), r); err != nil {
+		return err
+	}
+	if err := tx.Delete(ctx, openKey(r.Number)); err != nil {
+		return err
+	}
+	return s.config.Note(tx, "compute."+string(r.State), ended{r.Number, r.State, r.Cost, r.Usage.Input + r.Usage.Output, r.Failure})
+}
+
+// ended makes r what everybody sees of j.
+func (j *job) ended(r record) {
+	j.mu.Lock()
+	j.rec = r
+	j.mu.Unlock()
+	j.s.mu.Lock()
+	delete(j.s.live, j.n)
+	j.s.mu.Unlock()
+	j.release()
+}
+
+// leave is ended for a job whose end could not be recorded.
+func (j *job) leave(err error) {
+	j.mu.Lock()
+	j.rec.State, j.rec.Ended, j.rec.Failure = Failed, j.s.config.Now(), failureOf(err)
+	j.mu.Unlock()
+	j.release()
+}
+
+func (j *job) release() {
+	close(j.done)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.output != nil {
+		j.output.Tape().End()
+		j.chunks.Tape().End()
+	}
+}
