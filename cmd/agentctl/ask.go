@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -52,7 +52,7 @@ func ask(s *session) error {
 	if err != nil {
 		return err
 	}
-	reply, err := s.converse(join(dir, "compute/new"), req)
+	reply, err := s.submit(join(dir, "compute/new"), req)
 	if err != nil {
 		return err
 	}
@@ -102,6 +102,16 @@ func (s *session) request(text string) ([]byte, error) {
 	return fsys.Line(req), nil
 }
 
+// submit is converse, but goes on a little after an interrupt: who does not
+// know a job's number cannot cancel it.
+func (s *session) submit(p string, req []byte) ([]byte, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.Context.Context))
+	defer cancel()
+	stop := context.AfterFunc(s.Context.Context, func() { time.AfterFunc(patience/2, cancel) })
+	defer stop()
+	return s.converse(ctx, p, req)
+}
+
 // answer copies the stream at p to the output, which it ends with a newline.
 func (s *session) answer(p string) error {
 	h, err := s.open(p, fsys.Read)
@@ -119,32 +129,22 @@ func (s *session) answer(p string) error {
 // outcome returns why the job failed, or nil if it is done.
 func (s *session) outcome(job string) error {
 	var status struct {
-		State string          `json:"state"`
-		Error json.RawMessage `json:"error"`
+		State string `json:"state"`
+		Error struct {
+			Reason string `json:"reason"`
+		} `json:"error"`
 	}
 	if err := s.readJSON(join(job, "status"), &status, nil); err != nil {
 		return err
 	}
-	switch status.State {
-	case "failed", "cancelled":
-		return at(job, fsys.E(fsys.Unavailable, status.State+reason(status.Error)))
+	why := status.State
+	switch {
+	case why != "failed" && why != "cancelled":
+		return nil
+	case status.Error.Reason != "":
+		why += ": " + status.Error.Reason
 	}
-	return nil
-}
-
-// reason reads the error field of a status: a text, or an object with one.
-func reason(raw json.RawMessage) string {
-	var text string
-	var o struct{ Reason, Message string }
-	if json.Unmarshal(raw, &text) != nil && json.Unmarshal(raw, &o) == nil {
-		if text = o.Reason; text == "" {
-			text = o.Message
-		}
-	}
-	if text == "" {
-		return ""
-	}
-	return ": " + text
+	return at(job, fsys.E(fsys.Unavailable, why))
 }
 
 // cancelJob ends the job after the user did not want to wait for it.

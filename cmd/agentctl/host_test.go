@@ -187,7 +187,10 @@ func (h *fakeHost) ask(_ context.Context, req []byte) ([]byte, error) {
 func (h *fakeHost) jobStatus(context.Context) ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return fsys.Line(map[string]string{"state": h.state, "error": map[string]string{"failed": "the model fell over"}[h.state]}), nil
+	if h.state == "failed" {
+		return []byte(`{"state":"failed","error":{"code":"provider","reason":"the model fell over"}}` + "\n"), nil
+	}
+	return fmt.Appendf(nil, `{"state":%q}`+"\n", h.state), nil
 }
 
 // seen returns what h gathered in one of its lists.

@@ -41,7 +41,7 @@ object is taken as the whole envelope: {id?, type?, reply_to?, body}.
 			if err != nil {
 				return err
 			}
-			reply, err := s.converse(join(dir, "inbox/new"), m)
+			reply, err := s.converse(s.Context.Context, join(dir, "inbox/new"), m)
 			if err != nil {
 				return err
 			}

@@ -145,22 +145,26 @@ func (s *session) open(p string, flag fsys.Flag) (fsys.Handle, error) {
 
 // finish ends h in order after err: what was gathered acts now.
 func (s *session) finish(h fsys.Handle, err error) error {
+	return finish(s.Context.Context, h, err)
+}
+
+func finish(ctx context.Context, h fsys.Handle, err error) error {
 	if err != nil {
 		h.Close()
 		return err
 	}
-	return fsys.Finish(s.Context.Context, h)
+	return fsys.Finish(ctx, h)
 }
 
 // converse writes req to the Message file at p and returns the reply.
-func (s *session) converse(p string, req []byte) ([]byte, error) {
-	h, err := s.open(p, fsys.Read|fsys.Write)
+func (s *session) converse(ctx context.Context, p string, req []byte) ([]byte, error) {
+	h, err := s.root.OpenPath(ctx, clean(p), fsys.Read|fsys.Write)
 	if err != nil {
 		return nil, at(p, err)
 	}
 	var reply []byte
-	if _, err = fsys.WriteAt(s.Context.Context, h, req, 0); err == nil {
-		reply, err = fsys.ReadAll(s.Context.Context, h)
+	if _, err = fsys.WriteAt(ctx, h, req, 0); err == nil {
+		reply, err = fsys.ReadAll(ctx, h)
 	}
-	return reply, at(p, s.finish(h, err))
+	return reply, at(p, finish(ctx, h, err))
 }

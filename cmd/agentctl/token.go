@@ -59,7 +59,7 @@ func (s *session) newToken(args []string) error {
 			return usagef("%q cannot be an argument of token", a)
 		}
 	}
-	reply, err := s.converse("ctl", []byte("token "+strings.Join(args, " ")+"\n"))
+	reply, err := s.converse(s.Context.Context, "ctl", []byte("token "+strings.Join(args, " ")+"\n"))
 	if err != nil {
 		return err
 	}
