@@ -35,7 +35,7 @@ func daemon(t *testing.T) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(h.Close)
+	t.Cleanup(func() { h.Close(context.WithoutCancel(t.Context())) })
 	return serveOn(t, &ninep.Server{Attach: func(ctx context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
 		if aname == "" {
 			return ninep.Grant{Root: h.Root(), Caller: fsys.Operator}, nil

@@ -75,7 +75,13 @@ func serve(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	defer h.Close() // ends and settles all work, before the database closes
+	defer func() { // before the database closes
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		if err := h.Close(ctx); err != nil {
+			log.Warn("some work did not end in time", "err", err)
+		}
+	}()
 	own.host = h
 
 	var servers servers

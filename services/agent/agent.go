@@ -24,6 +24,7 @@ import (
 	"agent9/namespace"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/compute"
 	"agent9/services/goals"
 	"agent9/services/identity"
 	"agent9/services/inbox"
@@ -63,6 +64,7 @@ type Agent struct {
 	logs     *logs.Logs
 	goals    *files.Tree
 	identity *identity.Service
+	compute  *compute.Service
 
 	operator, self *namespace.Namespace
 }
@@ -125,6 +127,11 @@ func Open(ctx context.Context, st store.Updater, house *House, name string) (*Ag
 	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note); err != nil {
 		return nil, err
 	}
+	if a.compute, err = compute.Open(house.Life, compute.Config{
+		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,
+	}); err != nil {
+		return nil, err
+	}
 	a.operator = a.view(viewer{operator: true})
 	a.self = a.view(viewer{})
 	return a, nil
@@ -154,9 +161,11 @@ func (a *Agent) Stopped() bool { return a.status.State() == status.Stopped }
 // Remove makes the agent disappear from all trees in which it is still seen.
 func (a *Agent) Remove() { a.gone.Store(true) }
 
-func (a *Agent) stateChanged(s status.State) {
+func (a *Agent) stateChanged(s status.State) error {
 	if s == status.Stopped {
+		return a.compute.CancelAll()
 	}
+	return nil
 }
 
 func (a *Agent) inboxConfig() inbox.Config {
@@ -191,5 +200,16 @@ func (a *Agent) fill(ctx context.Context, r *status.Report) error {
 	if r.Queues.Inbox, r.Queues.DeadLetter, err = a.inbox.Depth(ctx); err != nil {
 		return err
 	}
+	r.Queues.Jobs = a.compute.Unfinished()
 	return nil
 }
+
+// Interrupted reports whether the agent whose part of the store is st has work
+// that the end of the daemon cut off. Open settles it.
+func Interrupted(ctx context.Context, st store.Updater) (bool, error) {
+	return compute.Interrupted(ctx, store.Sub(st, computePart))
+}
+
+// Close cuts off what the agent is doing and waits until that is recorded, or
+// until ctx ends.
+func (a *Agent) Close(ctx context.Context) error { return a.compute.Close(ctx) }

@@ -29,6 +29,8 @@ var rows = []row{
 	{path: "/logs", service: "logs", root: func(a *Agent) fsys.Node { return a.logs.Root() }},
 	{path: "/goals", service: "goals", root: func(a *Agent) fsys.Node { return a.goals.Root() }},
 	{path: "/identity", service: "identity", root: func(a *Agent) fsys.Node { return a.identity.Root() }},
+	{path: "/compute", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Root() }, paid: true},
+	{path: "/compute/policy", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Policy() }, admin: true},
 }
 
 // viewer is who a tree is for.

@@ -50,6 +50,8 @@ package compute
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 	"weak"
@@ -148,11 +150,30 @@ func (s *Service) Root() fsys.Node { return s.root }
 // Policy returns the policy file, which is also at policy below Root.
 func (s *Service) Policy() fsys.Node { return s.policy }
 
-// Idle reports whether no job is queued or running.
-func (s *Service) Idle() bool {
+// Unfinished returns how many jobs are queued or running.
+func (s *Service) Unfinished() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.live) == 0 && s.recording == 0
+	return len(s.live) + s.recording
+}
+
+// CancelAll cancels every job that is queued or running.
+func (s *Service) CancelAll() error {
+	s.mu.Lock()
+	live := slices.Collect(maps.Values(s.live))
+	s.mu.Unlock()
+	var errs []error
+	for _, j := range live {
+		errs = append(errs, s.cancel(j))
+	}
+	return errors.Join(errs...)
+}
+
+// Interrupted reports whether the records in st have jobs that the end of the
+// program cut off, which the next Open settles.
+func Interrupted(ctx context.Context, st store.Store) (bool, error) {
+	page, err := st.List(ctx, openPrefix, "", 1)
+	return len(page) > 0, err
 }
 
 // Close cuts off what runs and waits until that is recorded, or until ctx

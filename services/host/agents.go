@@ -131,16 +131,16 @@ func (s *agents) drop(name string, sl *slot) {
 	}
 }
 
-// built counts the agents that are in memory.
-func (s *agents) built() (n int) {
+// inMemory returns the agents that somebody refers to.
+func (s *agents) inMemory() (all []*agent.Agent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, sl := range s.live {
-		if sl.agent.Value() != nil {
-			n++
+		if a := sl.agent.Value(); a != nil {
+			all = append(all, a)
 		}
 	}
-	return n
+	return all
 }
 
 // Walk is a keyed look-up. It builds nothing: that is for who goes on.

@@ -14,6 +14,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -90,11 +91,41 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	if err := h.agents.empty(life); err != nil {
 		return nil, err
 	}
-	return h, nil
+	return h, h.settle(life)
 }
 
-// Close ends all work in order.
-func (h *Host) Close() {}
+// settle builds the agents whose work an earlier daemon left unfinished: that
+// ends it, and settles its money.
+func (h *Host) settle(ctx context.Context) error {
+	list, err := h.agents.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		entry := e.Node.(*home).entry
+		unfinished, err := agent.Interrupted(ctx, store.Sub(h.opts.Store, entry.part()))
+		if err != nil {
+			return err
+		}
+		if !unfinished {
+			continue
+		}
+		if _, err := h.agents.build(ctx, e.Name, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close cuts off the work of all agents and waits until that is recorded, or
+// until ctx ends. What is not recorded then is settled by the next Open.
+func (h *Host) Close(ctx context.Context) error {
+	var errs []error
+	for _, a := range h.agents.inMemory() {
+		errs = append(errs, a.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
 
 // Root returns the operator's tree.
 func (h *Host) Root() fsys.Node { return h.root }
@@ -174,7 +205,7 @@ func (h *Host) metrics(ctx context.Context) ([]byte, error) {
 		value            int64
 	}{
 		{"agent9_agents", "gauge", "Agents that exist.", int64(len(list))},
-		{"agent9_agents_in_memory", "gauge", "Agents that somebody refers to.", int64(h.agents.built())},
+		{"agent9_agents_in_memory", "gauge", "Agents that somebody refers to.", int64(len(h.agents.inMemory()))},
 		{"agent9_events_total", "counter", "Events of all agents since the start.", h.count.Load()},
 		{"agent9_goroutines", "gauge", "Goroutines of the daemon.", int64(runtime.NumGoroutine())},
 		{"agent9_uptime_seconds", "gauge", "Time since the start.", int64(h.opts.Now().Sub(h.started).Seconds())},

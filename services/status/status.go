@@ -70,7 +70,7 @@ type Options struct {
 	CheckConfig func(Config) error
 	Events      fsys.Node
 	// Changed is told of a new state once it is on disk.
-	Changed func(State)
+	Changed func(State) error
 	Note    func(tx store.Store, event string, detail any) error
 }
 
@@ -209,7 +209,7 @@ func (s *Service) setState(ctx context.Context, to State) error {
 		}{fsys.CallerOf(ctx)})
 	})
 	if err == nil && s.opts.Changed != nil {
-		s.opts.Changed(to)
+		err = s.opts.Changed(to)
 	}
 	return err
 }
