@@ -95,6 +95,7 @@ func (b *books) enter(tx store.Store, e Entry) error {
 	if b.a.opts.Note == nil {
 		return nil
 	}
+	e.Time = "" // an event has a time of its own
 	return b.a.opts.Note(tx, "budget."+e.Kind, e)
 }
 

@@ -16,7 +16,7 @@ const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // An Entry is one line of the ledger.
 type Entry struct {
-	Time string `json:"time"`
+	Time string `json:"time,omitempty"`
 	// Kind is hold, settle, release (a settle at no cost), tick or limits.
 	Kind string `json:"kind"`
 	Hold string `json:"hold,omitempty"`
