@@ -135,6 +135,33 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 				return u, err
 			}
 		},
+		"emit was called again after it had failed": func(b *broken) {
+			b.run = func(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+				u, err := b.Provider.Run(ctx, req, emit)
+				if fsys.CodeOf(err) == fsys.Internal && err != nil {
+					emit(compute.Chunk{Text: "more"})
+				}
+				return u, err
+			}
+		},
+		"output is kept back until the end": func(b *broken) {
+			b.run = func(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+				var kept []compute.Chunk
+				u, err := b.Provider.Run(ctx, req, func(c compute.Chunk) error { kept = append(kept, c); return nil })
+				for _, c := range kept {
+					emit(c)
+				}
+				return u, err
+			}
+		},
+		"a slow run was over before it was stopped": func(b *broken) {
+			b.run = func(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+				if strings.HasPrefix(req.Last(), "begin") {
+					return compute.Estimate(req, 0), nil
+				}
+				return b.Provider.Run(ctx, req, emit)
+			}
+		},
 		"a run that fails ended with": func(b *broken) {
 			b.run = func(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
 				u, err := b.Provider.Run(ctx, req, emit)
@@ -161,7 +188,7 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 			err := conformance.CheckCompute(t.Context(), conformance.Compute{
 				Provider: b, Model: "fake", Say: "hello;world", Want: "hello world ",
 				Slow: "begin;wait forever", Fail: "fail busy too many", FailCode: fsys.Busy, FailReason: "too many",
-				Bound: 300 * time.Millisecond, Start: time.Second,
+				Bound: 300 * time.Millisecond, Start: 300 * time.Millisecond,
 			})
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("found: %v\nwant: %s", err, want)

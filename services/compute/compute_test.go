@@ -33,8 +33,9 @@ type desk struct {
 	svc     *compute.Service
 	stop    context.CancelFunc
 
-	mu     sync.Mutex
-	events []string
+	mu       sync.Mutex
+	events   []string
+	failNote map[string]error // set while nothing runs
 }
 
 // perToken is what the fake provider's tokens cost, in and out.
@@ -67,6 +68,9 @@ func (d *desk) open() {
 		Note: func(tx store.Store, event string, detail any) error {
 			d.mu.Lock()
 			defer d.mu.Unlock()
+			if err := d.failNote[event]; err != nil {
+				return err
+			}
 			d.events = append(d.events, event)
 			return nil
 		},

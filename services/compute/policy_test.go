@@ -1,0 +1,134 @@
+package compute_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"agent9/conformance"
+	"agent9/fsys"
+	provider "agent9/providers/compute"
+	"agent9/providers/compute/fake"
+	"agent9/services/compute"
+	"agent9/store/mem"
+)
+
+func TestPolicyIsChecked(t *testing.T) {
+	d := newDesk(t)
+	for doc, reason := range map[string]string{
+		`{"colour":"red"}`:                       `policy: json: unknown field "colour"`,
+		`{"max_concurrent":0}`:                   "policy: max_concurrent is from 1 to 10000, not 0",
+		`{"max_queued":-1}`:                      "policy: max_queued is from 0",
+		`{"default_max_cost_microusd":-1}`:       "policy: default_max_cost_microusd is from 0",
+		`{"default_timeout_ms":0}`:               "policy: default_timeout_ms is from 1",
+		`{"block_models":["["]}`:                 `policy: "[" is not a pattern for names`,
+		`{"allow_models":[""]}`:                  `policy: "" is not a pattern for names`,
+		`{"prices":{"x":{"input_microusd":-5}}}`: "policy: the price of x is from 0",
+		`{"prices":{"x":{"input":5}}}`:           `policy: json: unknown field "input"`,
+		`{"default_provider":"none"}`:            "policy: default_provider: there is no provider none; there are: main",
+		`{"max_concurrent":2.5}`:                 "policy: json: cannot unmarshal number 2.5",
+		`[]`:                                     "policy: json: cannot unmarshal array",
+	} {
+		err := fsys.WriteFile(d.ctx, d.svc.Root(), "policy", []byte(doc))
+		if fsys.CodeOf(err) != fsys.Invalid || !strings.HasPrefix(fsys.ReasonOf(err), reason) {
+			t.Errorf("%s: got %v, want %s", doc, err, reason)
+		}
+	}
+	d.policy(`{"default_model":"fake","max_concurrent":3}`)
+	var p compute.Policy
+	d.must(json.Unmarshal([]byte(d.read("policy")), &p))
+	if p.DefaultModel != "fake" || p.MaxConcurrent != 3 || p.MaxQueued == 0 {
+		t.Errorf("got %+v", p)
+	}
+	d.stop()
+	d.open() // it is durable
+	if got, err := fsys.ReadFile(d.ctx, d.svc.Policy(), ""); err != nil || string(got) != d.read("policy") || !strings.Contains(string(got), `"max_concurrent":3`) {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func chat(names ...string) *fake.Provider {
+	f := &fake.Provider{}
+	for _, name := range names {
+		f.List = append(f.List, provider.Model{Name: name})
+	}
+	return f
+}
+
+func TestWhoIsAsked(t *testing.T) {
+	vectors := chat("vec")
+	vectors.List[0].Kinds = []provider.Kind{provider.Embeddings}
+	vectors.About = provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat, provider.Embeddings}}
+	down := &fake.Provider{Down: fsys.E(fsys.Unavailable, "gone"), List: []provider.Model{}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{},
+		provider.NewRunner("b", chat("small", "large:latest", "org/x")),
+		provider.NewRunner("any", chat("mine", "*")),
+		provider.NewRunner("vectors", vectors))
+	for _, c := range []struct {
+		policy, request string
+		want            string // provider and model, or the refusal
+	}{
+		{`{}`, say("x"), "main fake"},
+		{`{"default_provider":"b"}`, say("x"), "b small"},
+		{`{"default_model":"large"}`, say("x"), "b large"},
+		{`{"default_model":"large"}`, say("x", `"provider":"any"`), "any large"},
+		{`{"default_model":"large"}`, say("x", `"provider":"vectors"`), "vectors "},
+		{`{}`, say("x", `"model":"org/x:free"`), "b org/x:free"},
+		{`{}`, say("x", `"model":"mine"`), "any mine"},
+		{`{}`, say("x", `"model":"whatever"`), "any whatever"},
+		{`{"block_models":["what*"]}`, say("x", `"model":"whatever"`), "forbidden: the policy does not allow the model whatever"},
+		{`{"allow_models":["org/*"]}`, say("x", `"model":"org/x"`), "b org/x"},
+		{`{"allow_models":["l*"],"default_provider":"b"}`, say("x"), "b large:latest"},
+		{`{"allow_models":["*"],"block_models":["small"]}`, say("x", `"model":"small"`), "forbidden: the policy does not allow the model small"},
+		{`{"block_providers":["main"]}`, say("x"), "b small"},
+		{`{"block_providers":["main"]}`, say("x", `"provider":"main"`), "forbidden: the policy does not allow the provider main"},
+		{`{"allow_providers":["a*"]}`, say("x"), "any mine"},
+		{`{"block_providers":["*"]}`, say("x"), "forbidden: the policy allows no provider"},
+		{`{"block_providers":["any"]}`, say("x", `"model":"nope"`), "invalid: no provider here has the model nope; there are: fake, small, large:latest, org/x, vec"},
+	} {
+		d.policy(c.policy)
+		reply, err := fsys.Converse(d.ctx, d.svc.Root(), "new", []byte(c.request))
+		if err != nil {
+			if got := fsys.CodeOf(err).String() + ": " + fsys.ReasonOf(err); got != c.want {
+				t.Errorf("%s %s: got %s, want %s", c.policy, c.request, got, c.want)
+			}
+			continue
+		}
+		s := d.status(strings.TrimSpace(string(reply)))
+		if got := s.Provider + " " + s.Model; got != c.want {
+			t.Errorf("%s %s: got %s, want %s", c.policy, c.request, got, c.want)
+		}
+	}
+	// Who cannot tell what it has may have it.
+	d = newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("down", down))
+	if s := d.status(d.ask(say("x", `"model":"new"`))); s.Provider != "down" || s.Model != "new" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// A server that is gone does not hold up who looks at the tree.
+func TestProvidersFiles(t *testing.T) {
+	down := &fake.Provider{Down: fsys.E(fsys.Unavailable, "gone")}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("down", down))
+	begin := time.Now()
+	d.must(conformance.CheckTree(d.ctx, d.svc.Root(), "providers/down/models"))
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("looking at the tree took %v", took)
+	}
+	for path, want := range map[string]string{
+		"providers/main/info":   `{"id":"main","driver":"fake","kinds":["chat","complete"],"free":false}` + "\n",
+		"providers/main/models": `{"name":"fake","price":{"input_microusd":10000000,"cached_input_microusd":1000000,"output_microusd":10000000}}` + "\n",
+		"providers/down/models": "",
+	} {
+		if got := d.read(path); got != want {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+	if got := d.read("providers/down/health"); !strings.HasPrefix(got, `{"ok":false,`) || !strings.HasSuffix(got, `"error":{"code":"provider","reason":"gone"}}`+"\n") {
+		t.Errorf("got %s", got)
+	}
+	if got := d.read("providers/main/health"); !strings.HasPrefix(got, `{"ok":true,"checked":"20`) {
+		t.Errorf("got %s", got)
+	}
+}
