@@ -187,7 +187,9 @@ func (s *session) beginFid(r *request) (err error) {
 	r.fid, r.att = f, f.att
 	switch m.Type {
 	case twalk:
-		if f.state != fidWalked {
+		// Clients of 9P2000.L walk from open directories (diodls), and their
+		// servers let them; walk(5) does not.
+		if f.state != fidWalked && (s.dialect == plan9 || m.NewFid == m.Fid) {
 			return fsys.E(fsys.BadHandle, "an open fid cannot be walked")
 		}
 		if m.NewFid != m.Fid {

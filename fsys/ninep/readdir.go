@@ -90,57 +90,37 @@ func (r *request) listPlan9(l *listing, p []byte) error {
 	return nil
 }
 
-// listLinux fills p with whole entries of Rreaddir. "." and ".." come first,
-// as they do from a disk. The offset of an entry is how many come before the
-// next.
+// listLinux fills p with whole entries of Rreaddir. The offset of an entry is
+// how many come before the next. There are no "." and "..", as in 9P2000:
+// nobody needs them, and a client that walks to what it lists would find that
+// "." is not a name.
 func (r *request) listLinux(l *listing, p []byte) error {
-	if !l.taken || r.m.Offset > uint64(len(l.entries)+2) {
+	if !l.taken || r.m.Offset > uint64(len(l.entries)) {
 		return errDirOffset
 	}
 	at, _ := r.place()
 	b := p[:0]
 	i := int(r.m.Offset)
-	for ; i < len(l.entries)+2; i++ {
-		e, ok := r.direntAt(at, l, i)
+	for ; i < len(l.entries); i++ {
+		entry := l.entries[i]
+		info, err := entry.Node.Stat(r.ctx)
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !ok {
+		if err != nil {
 			continue // removed since
 		}
+		q := r.conn.srv.qidOf(at, entry.Name, info)
+		e := dirent{Qid: q, Offset: uint64(i + 1), Type: uint8(linuxMode(q.Type, 0) >> 12), Name: entry.Name}
 		had := len(b)
 		if b = appendDirent(b, &e); len(b) > len(p) {
 			b = b[:had]
 			break
 		}
 	}
-	if len(b) == 0 && i < len(l.entries)+2 {
+	if len(b) == 0 && i < len(l.entries) {
 		return errDirCount
 	}
 	r.setData(len(b))
 	return nil
-}
-
-// direntAt returns the i-th entry, if it is still there.
-func (r *request) direntAt(at *place, l *listing, i int) (dirent, bool) {
-	e := dirent{Offset: uint64(i + 1), Type: modeDir >> 12}
-	switch i {
-	case 0:
-		e.Name, e.Qid = ".", at.qid
-		return e, true
-	case 1:
-		e.Name, e.Qid = "..", at.qid
-		if at.up != nil {
-			e.Qid = at.up.qid
-		}
-		return e, true
-	}
-	entry := l.entries[i-2]
-	info, err := entry.Node.Stat(r.ctx)
-	if err != nil {
-		return e, false
-	}
-	e.Name, e.Qid = entry.Name, r.conn.srv.qidOf(at, entry.Name, info)
-	e.Type = uint8(linuxMode(e.Qid.Type, 0) >> 12)
-	return e, true
 }

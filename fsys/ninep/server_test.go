@@ -131,8 +131,14 @@ func TestFidRules(t *testing.T) {
 		w.fails(message{Type: tattach, Fid: 1, Afid: noFid}, fsys.BadHandle) // in use
 		w.fails(message{Type: tread, Fid: 1, Count: 1}, fsys.BadHandle)      // not open
 		w.must(openMessage(d, 1, fsys.Read))
-		w.fails(openMessage(d, 1, fsys.Read), fsys.BadHandle)                     // open already
-		w.fails(message{Type: twalk, Fid: 1, NewFid: 2}, fsys.BadHandle)          // open fids cannot be walked
+		w.fails(openMessage(d, 1, fsys.Read), fsys.BadHandle)            // open already
+		w.fails(message{Type: twalk, Fid: 1, NewFid: 1}, fsys.BadHandle) // open fids cannot be walked
+		if open := (message{Type: twalk, Fid: 1, NewFid: 2}); d == plan9 {
+			w.fails(open, fsys.BadHandle)
+		} else {
+			w.must(open)
+			w.clunk(2)
+		}
 		w.fails(message{Type: twrite, Fid: 1, Data: []byte("x")}, fsys.BadHandle) // open for reading
 		w.clunk(1)
 		w.walk(0, 1, "d")
