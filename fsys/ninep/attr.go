@@ -185,11 +185,14 @@ func (r *request) apply(at *place, c change) error {
 	if err != nil {
 		return err
 	}
-	if err := fsys.SetAttr(r.ctx, at.node, c.attr); err != nil {
+	err = fsys.SetAttr(r.ctx, at.node, c.attr)
+	if fsys.CodeOf(err) == fsys.Unsupported && c.size != nil && c.attr.Perm == nil {
+		return r.applyRest(at, c) // v9fs sends the time with a shell's >
+	}
+	if err != nil {
 		return err
 	}
-	err = r.applyRest(at, c)
-	if err != nil {
+	if err = r.applyRest(at, c); err != nil {
 		back := fsys.Attr{}
 		if c.attr.Perm != nil {
 			back.Perm = &before.Perm

@@ -208,6 +208,20 @@ func TestWstat(t *testing.T) {
 	w.fails(root, fsys.IsDir)
 }
 
+// What a shell's > sends through v9fs and 9pfuse to a file that is not stored.
+func TestWstatTruncatesMessages(t *testing.T) {
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "rpc", Node: &fsys.Call{}}))
+	w := connect(t, addr, plan9, "")
+	w.walk(0, 1, "rpc")
+	m := message{Type: twstat, Fid: 1, Stat: keepDir()}
+	m.Stat.Length = 0
+	w.must(m)
+	m.Stat.Mtime = 5
+	w.must(m)
+	m.Stat.Mode = 0o600
+	w.fails(m, fsys.Unsupported)
+}
+
 // mv over a file arrives as Twstat(name), and replaces it.
 func TestWstatReplaces(t *testing.T) {
 	w, d := onDisk(t, plan9)
