@@ -296,12 +296,18 @@ func TestMoney(t *testing.T) {
 		return d.account.SetLimits(d.ctx, tx, budget.Limits{Total: new(budget.Micros(1000))})
 	}))
 	d.refused(say("x", `"max_cost_microusd":1001`), fsys.Exhausted, "1000 µ$ are left")
+	d.refused(say("x", `"max_tokens":9223372036854775807`, `"n":128`), fsys.Exhausted, "1000 µ$ are left")
+	d.must(d.db.Update(d.ctx, func(tx store.Store) error {
+		return d.account.SetLimits(d.ctx, tx, budget.Limits{Total: new(budget.Micros(1000)), ApprovalThreshold: new(budget.Micros(999))})
+	}))
+	d.refused(say("x", `"max_cost_microusd":1000`), fsys.Permission, "above 999 µ$ it needs an approval")
+	d.must(d.db.Update(d.ctx, func(tx store.Store) error {
+		return d.account.SetLimits(d.ctx, tx, budget.Limits{Total: new(budget.Micros(1000))})
+	}))
 	if d.ended(d.ask(say("use 50 50;fail busy later", `"max_cost_microusd":1000`)), compute.Failed, 1000); d.status("1").Error.Reason != "later" {
 		t.Errorf("got %+v", d.status("1"))
 	}
 	d.money(0, 1000)
-	_, err := d.svc.Root().(*fsys.Table).Walk(d.ctx, "new")
-	d.must(err)
 	if _, err := fsys.OpenPath(d.ctx, d.svc.Root(), "new", fsys.Write); fsys.CodeOf(err) != fsys.Exhausted {
 		t.Errorf("new opens with nothing left: %v", err)
 	}

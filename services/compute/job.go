@@ -88,7 +88,7 @@ func (j *job) open(ctx context.Context) error {
 
 // job returns job n, or NotExist.
 func (s *Service) job(ctx context.Context, n int64) (*job, error) {
-	for {
+	for ctx.Err() == nil {
 		s.mu.Lock()
 		j := s.live[n]
 		if j == nil {
@@ -107,6 +107,7 @@ func (s *Service) job(ctx context.Context, n int64) (*job, error) {
 			return j.present()
 		}
 	}
+	return nil, context.Cause(ctx)
 }
 
 // know makes a job of rec known, which was read when so many jobs had been

@@ -52,13 +52,16 @@ func (s *Service) plan(ctx context.Context, p Policy, sub *submission) (plan, er
 	return pl, nil
 }
 
+// maxTokens is more than any answer has, and little enough to count with.
+const maxTokens = 1 << 40
+
 // estimate is the most that the tokens of a request come to: one for every
 // byte of its text and for every three of the rest of it, and as many as it
 // may be answered with. Without a price or a bound it is otherwise.
 func estimate(pl plan, m provider.Model, otherwise budget.Micros) budget.Micros {
-	bound := pl.req.MaxOutput
+	bound := min(pl.req.MaxOutput, maxTokens)
 	if bound == 0 {
-		bound = int64(m.Context)
+		bound = min(int64(m.Context), maxTokens)
 	}
 	if pl.price == nil || bound == 0 && pl.req.Kind != provider.Embeddings {
 		return otherwise
