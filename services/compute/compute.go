@@ -48,6 +48,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -157,11 +158,13 @@ func (s *Service) Unfinished() int {
 	return len(s.live) + s.recording
 }
 
-// CancelAll cancels every job that is queued or running.
+// CancelAll cancels every job that is queued or running, the last one first,
+// so that none of them starts because another one ends.
 func (s *Service) CancelAll() error {
 	s.mu.Lock()
 	live := slices.Collect(maps.Values(s.live))
 	s.mu.Unlock()
+	slices.SortFunc(live, func(a, b *job) int { return cmp.Compare(b.n, a.n) })
 	var errs []error
 	for _, j := range live {
 		errs = append(errs, s.cancel(j))

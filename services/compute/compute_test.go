@@ -440,3 +440,20 @@ func TestQueue(t *testing.T) {
 		d.read("jobs/6/result")
 	}
 }
+
+func TestCancelAll(t *testing.T) {
+	d := newDesk(t)
+	d.policy(`{"max_concurrent":2}`)
+	for range 5 {
+		d.ask(say("use 0 1;begin;wait forever", `"max_cost_microusd":10`))
+	}
+	d.begun("1")
+	d.begun("2")
+	d.must(d.svc.CancelAll())
+	for n, cost := range map[string]budget.Micros{"1": 10, "2": 10, "3": 0, "4": 0, "5": 0} {
+		d.ended(n, compute.Cancelled, cost)
+	}
+	if d.fake.Runs() != 2 {
+		t.Errorf("%d ran, want 2", d.fake.Runs())
+	}
+}
