@@ -15,6 +15,9 @@ import (
 // errUsage marks what is wrong with the command line.
 var errUsage = errors.New("usage")
 
+// usage says that err is the command line's fault.
+func usage(err error) error { return errors.Join(err, errUsage) }
+
 const description = `Serves AI agents as a tree of files. Talk to it with agentctl, or mount it:
 
    agentctl create alice
@@ -50,7 +53,7 @@ func app() *cli.App {
 		HideHelpCommand:        true,
 		ExitErrHandler:         func(*cli.Context, error) {}, // main prints it
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return errors.Join(fsys.E(fsys.Invalid, err.Error()+"; see agentd --help"), errUsage)
+			return usage(fsys.E(fsys.Invalid, err.Error()+"; see agentd --help"))
 		},
 		Flags: []cli.Flag{
 			&cli.PathFlag{Name: "data", Usage: "keep everything in `DIR`", EnvVars: []string{"AGENT9_DATA"}, Value: addr.DefaultData()},
@@ -65,11 +68,11 @@ func app() *cli.App {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return errors.Join(fsys.E(fsys.Invalid, fmt.Sprintf("unexpected argument %q; see agentd --help", c.Args().First())), errUsage)
+				return usage(fsys.E(fsys.Invalid, fmt.Sprintf("unexpected argument %q; see agentd --help", c.Args().First())))
 			}
 			perDay := budget.Micros(c.Int64("per-day"))
 			if perDay < 0 {
-				return errors.Join(fsys.E(fsys.Invalid, "--per-day cannot be negative"), errUsage)
+				return usage(fsys.E(fsys.Invalid, "--per-day cannot be negative"))
 			}
 			return serve(c.Context, settings{
 				data:      c.Path("data"),

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -15,22 +16,37 @@ import (
 	"agent9/fsys"
 )
 
-// listen opens an address that is written as addr.Parse takes it. TCP beyond
-// loopback needs TLS.
-func listen(at string, config *tls.Config) (net.Listener, error) {
-	network, address, err := addr.Parse(at)
+// A place is where to listen, as net.Listen takes it.
+type place struct{ network, address string }
+
+// places returns what --listen says, or the default. TCP beyond loopback needs
+// TLS.
+func places(s settings) ([]place, error) {
+	if len(s.listen) == 0 {
+		return []place{{"unix", addr.DefaultSocket()}}, nil
+	}
+	var all []place
+	for _, at := range s.listen {
+		network, address, err := addr.Parse(at)
+		if err != nil {
+			return nil, usage(err)
+		}
+		if network == "tcp" && s.cert == "" && !isLoopback(address) {
+			return nil, usage(fsys.E(fsys.Invalid, at+" can be reached from other machines: give --tls-cert and --tls-key, or listen on 127.0.0.1"))
+		}
+		all = append(all, place{network, address})
+	}
+	return all, nil
+}
+
+// listen opens p; config is for TCP, and nil without TLS.
+func listen(p place, config *tls.Config) (net.Listener, error) {
+	if p.network == "unix" {
+		return listenUnix(p.address)
+	}
+	l, err := net.Listen(p.network, p.address)
 	if err != nil {
-		return nil, err
-	}
-	if network == "unix" {
-		return listenUnix(address)
-	}
-	if config == nil && !isLoopback(address) {
-		return nil, fsys.E(fsys.Invalid, at+" can be reached from other machines: give --tls-cert and --tls-key, or listen on 127.0.0.1")
-	}
-	l, err := net.Listen(network, address)
-	if err != nil {
-		return nil, fsys.Wrap(fsys.Unavailable, "listening on "+at, err)
+		return nil, fsys.Wrap(fsys.Unavailable, "listening on "+addr.String(p.network, p.address), err)
 	}
 	if config != nil {
 		l = tls.NewListener(l, config)
@@ -47,9 +63,15 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
+// maxSocketPath is how long the path of a socket may be, in bytes.
+const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 // listenUnix listens on a socket that only this user can open. What a daemon
 // that died left at path is replaced; what a living one has is not.
 func listenUnix(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fsys.E(fsys.NameTooLong, fmt.Sprintf("the path of the socket %s is too long: it has %d bytes, and the system takes %d; choose a shorter one", path, len(path), maxSocketPath))
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fsys.Wrap(fsys.Unavailable, "the directory of the socket "+path, err)
 	}
@@ -75,12 +97,21 @@ func listenUnix(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Unavailable, "listening on "+path, err)
 	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fsys.Wrap(fsys.Unavailable, "the socket "+path, err)
+	}
 	return l, nil
 }
 
 // tlsConfig returns nil if no certificate is given.
 func tlsConfig(s settings) (*tls.Config, error) {
-	if s.cert == "" && s.key == "" && s.clientCA == "" {
+	switch {
+	case (s.cert == "") != (s.key == ""):
+		return nil, usage(fsys.E(fsys.Invalid, "--tls-cert and --tls-key are given together"))
+	case s.cert == "" && s.clientCA != "":
+		return nil, usage(fsys.E(fsys.Invalid, "--tls-client-ca needs --tls-cert and --tls-key"))
+	case s.cert == "":
 		return nil, nil
 	}
 	pair, err := tls.LoadX509KeyPair(s.cert, s.key)

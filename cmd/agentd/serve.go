@@ -47,6 +47,10 @@ func serve(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
+	places, err := places(s)
+	if err != nil {
+		return err
+	}
 	config, err := tlsConfig(s)
 	if err != nil {
 		return err
@@ -93,12 +97,9 @@ func serve(ctx context.Context, s settings) error {
 	defer servers.shutdown(ctx, log)
 	defer own.CloseAll()
 
-	failed := make(chan error, len(s.listen)+1)
-	if len(s.listen) == 0 {
-		s.listen = []string{addr.String("unix", addr.DefaultSocket())}
-	}
-	for _, at := range s.listen {
-		l, err := listen(at, config)
+	failed := make(chan error, len(places))
+	for _, p := range places {
+		l, err := listen(p, config)
 		if err != nil {
 			return err
 		}
@@ -140,10 +141,10 @@ func providersOf(ctx context.Context, s settings) ([]*compute.Runner, error) {
 	for _, spec := range specs {
 		p, err := provider(spec, s.getenv)
 		if err != nil {
-			return nil, err
+			return nil, usage(err)
 		}
 		if slices.ContainsFunc(all, func(o *compute.Runner) bool { return o.ID() == p.ID() }) {
-			return nil, fsys.E(fsys.Invalid, "--compute: two providers are called "+p.ID())
+			return nil, usage(fsys.E(fsys.Invalid, "--compute: two providers are called "+p.ID()))
 		}
 		all = append(all, p)
 	}

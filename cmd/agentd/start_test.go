@@ -1,0 +1,220 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	d := newDaemon(t)
+	for _, c := range []struct {
+		args  []string
+		words []string
+	}{
+		{[]string{"--nonsense"}, []string{"nonsense", "--help"}},
+		{[]string{"--per-day", "ten"}, []string{"per-day", "--help"}},
+		{[]string{"--per-day", "-1"}, []string{"--per-day cannot be negative"}},
+		{[]string{"serve"}, []string{`unexpected argument "serve"`, "--help"}},
+		{[]string{"--compute", "x"}, []string{"--compute x: want ID=exec:COMMAND"}},
+		{[]string{"--compute", "x=exec"}, []string{"--compute x=exec: want ID=exec:COMMAND"}},
+		{[]string{"--compute", "=echo:"}, []string{"--compute =echo:: want ID=exec:COMMAND"}},
+		{[]string{"--compute", "a/b=echo:"}, []string{"--compute a/b=echo:: want ID=exec:COMMAND"}},
+		{[]string{"--compute", "x=gpt:y"}, []string{"no driver is called gpt", "exec, openai and echo"}},
+		{[]string{"--compute", "x=openai:nonsense"}, []string{"--compute x=openai:nonsense: "}},
+		{[]string{"--compute", "x=exec:"}, []string{"--compute x=exec:: "}},
+		{[]string{"--compute", "echo=exec:cat"}, []string{"two providers are called echo"}},
+		{[]string{"--listen", "carrier-pigeon"}, []string{`"carrier-pigeon" is not an address`, "unix:PATH or tcp:HOST:PORT"}},
+		{[]string{"--listen", "tcp:0.0.0.0:0"}, []string{"tcp:0.0.0.0:0 can be reached from other machines", "--tls-cert and --tls-key"}},
+		{[]string{"--listen", "tcp!*!0"}, []string{"tcp!*!0 can be reached from other machines"}},
+		{[]string{"--tls-cert", "no.pem"}, []string{"--tls-cert and --tls-key are given together"}},
+		{[]string{"--tls-client-ca", "no.pem"}, []string{"--tls-client-ca needs --tls-cert and --tls-key"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			d.as(t).refuses(2, c.args, c.words...)
+		})
+	}
+	if _, err := os.Stat(d.data()); err == nil {
+		t.Error("a daemon that was not started has made its data directory")
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d := newDaemon(t)
+	at := "tcp:" + l.Addr().String()
+	d.refuses(1, []string{"--listen", at}, "listening on "+at, "address already in use")
+	if _, err := os.Lstat(d.sock()); err == nil {
+		t.Error("the operator's socket was left")
+	}
+	d.start() // nothing keeps it from being started right
+}
+
+func TestSocketPath(t *testing.T) {
+	t.Run("too long", func(t *testing.T) {
+		d := newDaemon(t)
+		long := filepath.Join(d.dir, strings.Repeat("x", 120))
+		d.refuses(1, []string{"--listen", "unix:" + long}, long, "too long", "shorter")
+	})
+	t.Run("something else", func(t *testing.T) {
+		d := newDaemon(t)
+		if err := os.WriteFile(d.sock(), []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.refuses(1, nil, d.sock()+" exists and is not a socket; choose another path")
+		if b, err := os.ReadFile(d.sock()); err != nil || string(b) != "mine" {
+			t.Errorf("the file that was there is now %q, %v", b, err)
+		}
+	})
+	t.Run("stale", func(t *testing.T) {
+		d := startDaemon(t)
+		d.root().mkdir("agents", "alice")
+		d.kill()
+		if _, err := os.Lstat(d.sock()); err != nil {
+			t.Fatalf("a daemon that was killed should leave its socket: %v", err)
+		}
+		d.start()
+		equal(t, "agents", d.root().list("agents"), "alice")
+	})
+	t.Run("live", func(t *testing.T) {
+		d := startDaemon(t)
+		other := newDaemon(t)
+		other.refuses(1, []string{"--listen", "unix:" + d.sock()}, "another daemon listens on "+d.sock())
+		d.root().mkdir("agents", "alice") // at a socket that is as it was
+	})
+	t.Run("mode", func(t *testing.T) {
+		d := startDaemon(t)
+		info, err := os.Lstat(d.sock())
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "mode", info.Mode().Perm(), 0o600)
+	})
+}
+
+func TestSecondDaemon(t *testing.T) {
+	d := startDaemon(t)
+	d.root().mkdir("agents", "alice")
+	key, err := os.ReadFile(filepath.Join(d.data(), "master.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := newDaemon(t)
+	second.refuses(1, []string{"--data", d.data()},
+		filepath.Join(d.data(), "agent9.db"), "in use by another daemon", strconv.Itoa(d.cmd.Process.Pid), "stop that one")
+	if _, err := os.Lstat(second.sock()); err == nil {
+		t.Error("the second daemon made its socket")
+	}
+	if again, err := os.ReadFile(filepath.Join(d.data(), "master.key")); err != nil || string(again) != string(key) {
+		t.Error("the second daemon changed the master key")
+	}
+	d.root().write("agents/alice/inbox/new", "still here")
+	equal(t, "state", strings.Count(d.root().list("agents/alice/inbox"), " "), 3)
+}
+
+// A damaged database is named, left as it is, and works again when it is put
+// back.
+func TestDamagedDatabase(t *testing.T) {
+	d := startDaemon(t)
+	r := d.root()
+	r.mkdir("agents", "alice")
+	r.make("agents/alice/goals", "one", "kept\n")
+	d.signal(15)
+	d.ends(limit)
+	path := filepath.Join(d.data(), "agent9.db")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	garbled := append([]byte(nil), whole...)
+	for i := range min(len(garbled), 1<<14) {
+		garbled[i] ^= 0x5a
+	}
+	for name, b := range map[string][]byte{
+		"garbled":        garbled,
+		"cut":            whole[:3*os.Getpagesize()],
+		"empty":          {},
+		"not a database": []byte("Dear diary,\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := d.as(t)
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d.refuses(1, nil, path, "not a whole database", "it was not changed", "put a copy of it back, or move it away")
+			if now, err := os.ReadFile(path); err != nil || string(now) != string(b) {
+				t.Errorf("the file was changed: %d bytes, %v", len(now), err)
+			}
+			if _, err := os.Lstat(d.sock()); err == nil {
+				t.Error("it made its socket")
+			}
+		})
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	equal(t, "a goal", d.root().read("agents/alice/goals/one"), "kept\n")
+}
+
+func TestMasterKey(t *testing.T) {
+	d := startDaemon(t)
+	r := d.root()
+	r.mkdir("agents", "alice")
+	pubkey := r.read("agents/alice/identity/pubkey")
+	d.signal(15)
+	d.ends(limit)
+	path := filepath.Join(d.data(), "master.key")
+	key, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.refuses(1, nil, path, "only its owner may read", "chmod 600")
+
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	d.refuses(1, nil, path+" is missing", "put it back from your backup")
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("a new master key was made over keys that it cannot open")
+	}
+
+	if err := os.WriteFile(path, []byte(strings.Repeat("0", 64)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.refuses(1, nil, path, "not the one that the keys here were sealed under")
+
+	if err := os.WriteFile(path, key[:40], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.refuses(1, nil, path, "damaged", "want 64 hex digits")
+
+	if err := os.WriteFile(path, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	r = d.root()
+	equal(t, "public key", r.read("agents/alice/identity/pubkey"), pubkey)
+	signature := r.ask("agents/alice/identity/sign", "hello")
+	equal(t, "verified", r.ask("agents/alice/identity/verify",
+		`{"pubkey":"`+strings.TrimSpace(pubkey)+`","signature":"`+signature+`","message":"hello"}`), "true")
+}
+
+func TestUnusableData(t *testing.T) {
+	d := newDaemon(t)
+	if err := os.WriteFile(d.data(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.refuses(1, nil, "the data directory "+d.data())
+}
