@@ -10,7 +10,8 @@
 //	                           ├─ Renamer   Rename
 //	                           ├─ Remover   Remove
 //	                           ├─ Truncater Truncate
-//	                           └─ AttrSetter SetAttr
+//	                           ├─ AttrSetter SetAttr
+//	                           └─ Taker     Takes
 //
 // The three types on the top line are the whole contract. Everything below a
 // branch is optional; never assert for it, call the helper of the same name
@@ -157,6 +158,12 @@ type (
 	AttrSetter interface {
 		Node
 		SetAttr(ctx context.Context, set Attr) error
+	}
+	// A Taker may be a file from which a read takes away what it gives, so
+	// that who may only read must not open it.
+	Taker interface {
+		Node
+		Takes() bool
 	}
 )
 

@@ -106,6 +106,12 @@ func SetAttr(ctx context.Context, n Node, set Attr) error {
 	return Unsupported
 }
 
+// Takes reports whether reading n takes something away.
+func Takes(n Node) bool {
+	t, ok := n.(Taker)
+	return ok && t.Takes()
+}
+
 func ReadAt(ctx context.Context, h Handle, p []byte, off int64) (int, error) {
 	if r, ok := h.(Reader); ok {
 		return r.ReadAt(ctx, p, off)

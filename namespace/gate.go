@@ -14,7 +14,7 @@ type Op uint8
 const (
 	Look   Op = iota // walk, stat
 	Read             // open for reading, list
-	Write            // open for writing, truncate
+	Write            // open for writing, truncate; also for reading what a read takes away
 	Change           // create, mkdir, rename, remove, set attributes
 )
 
@@ -39,12 +39,24 @@ type mount struct {
 }
 
 func (m *mount) isHidden() bool {
+	if m.ns.ended() {
+		return true
+	}
 	for _, h := range m.hidden {
 		if h() {
 			return true
 		}
 	}
 	return false
+}
+
+// over reports, as an error, that what is open below m cannot be used any
+// longer. A mount that was only taken away lets it be.
+func (m *mount) over() error {
+	if m.ns.ended() {
+		return fsys.NotExist
+	}
+	return nil
 }
 
 func (m *mount) access() string {

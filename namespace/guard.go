@@ -25,6 +25,7 @@ var (
 	_ fsys.Remover    = (*guard)(nil)
 	_ fsys.Truncater  = (*guard)(nil)
 	_ fsys.AttrSetter = (*guard)(nil)
+	_ fsys.Taker      = (*guard)(nil)
 	_ fsys.Reader     = (*guardHandle)(nil)
 	_ fsys.Writer     = (*guardHandle)(nil)
 	_ fsys.Syncer     = (*guardHandle)(nil)
@@ -115,11 +116,16 @@ func (g *guard) askOpen(ctx context.Context, flag fsys.Flag) (context.Context, e
 			return nil, err
 		}
 	}
-	if flag&(fsys.Write|fsys.Trunc|fsys.Append) != 0 {
+	switch {
+	case flag&(fsys.Write|fsys.Trunc|fsys.Append) != 0:
 		return g.askWrite(ctx)
+	case g.Takes():
+		return g.mount.ask(ctx, Write, fsys.Changes)
 	}
 	return ctx, nil
 }
+
+func (g *guard) Takes() bool { return fsys.Takes(g.node) }
 
 func (g *guard) askWrite(ctx context.Context) (context.Context, error) {
 	info, err := g.node.Stat(ctx)
@@ -197,6 +203,9 @@ type guardHandle struct {
 func (h *guardHandle) Close() error { return h.h.Close() }
 
 func (h *guardHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := h.g.mount.over(); err != nil {
+		return 0, err
+	}
 	n, err := fsys.ReadAt(ctx, h.h, p, off)
 	if err != nil {
 		h.g.told(ctx, "read", "", err)
@@ -205,6 +214,9 @@ func (h *guardHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 }
 
 func (h *guardHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := h.g.mount.over(); err != nil {
+		return 0, err
+	}
 	n, err := fsys.WriteAt(ctx, h.h, p, off)
 	if err != nil {
 		h.g.told(ctx, "write", "", err)
@@ -213,5 +225,8 @@ func (h *guardHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, er
 }
 
 func (h *guardHandle) Sync(ctx context.Context) error {
+	if err := h.g.mount.over(); err != nil {
+		return err
+	}
 	return h.g.told(ctx, "sync", "", fsys.Sync(ctx, h.h))
 }

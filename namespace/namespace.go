@@ -28,6 +28,9 @@ type Namespace struct {
 	// a person or a program was refused below any mount, with the path in
 	// this namespace. What merely does not exist is no refusal.
 	Refused func(ctx context.Context, path, op string, err error)
+	// Ended, if set before the first mount, reports whether all of this is
+	// over: then nothing exists here any longer, and what is open fails.
+	Ended func() bool
 
 	mu    sync.Mutex // held by writers; readers load the table
 	table atomic.Pointer[table]
@@ -110,6 +113,8 @@ func (ns *Namespace) change(f func(map[string]*mount) error) error {
 	return nil
 }
 
+func (ns *Namespace) ended() bool { return ns.Ended != nil && ns.Ended() }
+
 var empty table
 
 func (ns *Namespace) load() *table {
@@ -173,7 +178,10 @@ var (
 	_ fsys.Maker   = (*dir)(nil)
 	_ fsys.Renamer = (*dir)(nil)
 	_ fsys.Remover = (*dir)(nil)
+	_ fsys.Taker   = (*dir)(nil)
 )
+
+func (d *dir) Takes() bool { return d.under != nil && fsys.Takes(d.under) }
 
 func (d *dir) Stat(ctx context.Context) (fsys.Info, error) {
 	if d.under != nil {

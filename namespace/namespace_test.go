@@ -265,3 +265,58 @@ func TestMountPointsStay(t *testing.T) {
 	_, err = fsys.Mkdir(ctx, root, "other", 0o755)
 	require.NoError(t, err, "what is under the mounts can be used")
 }
+
+// taker is a file that gives what it holds once.
+type taker struct{ fsys.Node }
+
+func (taker) Takes() bool { return true }
+
+func TestTakingIsAChange(t *testing.T) {
+	take := tree("x")
+	for _, c := range []struct {
+		level namespace.Level
+		want  error
+	}{
+		{namespace.Full, nil},
+		{namespace.ReadOnly, fsys.Permission},
+		{namespace.SignOnly, fsys.Permission},
+		{namespace.NoRead, fsys.Permission},
+	} {
+		var inner, ns namespace.Namespace
+		require.NoError(t, inner.Mount("/q", tableOf("next", taker{take})))
+		require.NoError(t, ns.Mount("/", &inner, namespace.Always(c.level)))
+		n, err := fsys.WalkPath(t.Context(), ns.Root(), "q/next")
+		require.NoError(t, err)
+		_, err = n.Open(t.Context(), fsys.Read)
+		require.ErrorIs(t, err, c.want, "level %q", c.level)
+	}
+}
+
+func tableOf(name string, n fsys.Node) *fsys.Table {
+	return fsys.NewTable(fsys.Entry{Name: name, Node: n})
+}
+
+func TestTheEndOfANamespace(t *testing.T) {
+	ended := false
+	ns := namespace.Namespace{Ended: func() bool { return ended }}
+	require.NoError(t, ns.Mount("/a", tree("x")))
+	walked, err := fsys.WalkPath(t.Context(), ns.Root(), "a/x")
+	require.NoError(t, err)
+	open, err := walked.Open(t.Context(), fsys.Read)
+	require.NoError(t, err)
+	_, err = fsys.ReadAll(t.Context(), open)
+	require.NoError(t, err)
+
+	ended = true
+	_, err = walked.Stat(t.Context())
+	require.ErrorIs(t, err, fsys.NotExist)
+	_, err = walked.Open(t.Context(), fsys.Read)
+	require.ErrorIs(t, err, fsys.NotExist)
+	_, err = fsys.ReadAll(t.Context(), open)
+	require.ErrorIs(t, err, fsys.NotExist)
+	require.NoError(t, open.Close())
+	_, err = fsys.WalkPath(t.Context(), ns.Root(), "a")
+	require.ErrorIs(t, err, fsys.NotExist)
+	require.Empty(t, names(t, ns.Root(), ""))
+	require.Empty(t, ns.Mounts())
+}

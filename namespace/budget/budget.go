@@ -94,6 +94,9 @@ func Open(ctx context.Context, st store.Updater, opts Options) (*Account, error)
 	return a, nil
 }
 
+// End says that nothing more will come: the ledger has ended.
+func (a *Account) End() { a.ledger.Tape().End() }
+
 // Root returns the files of the account.
 func (a *Account) Root() fsys.Node { return a.root }
 

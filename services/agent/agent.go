@@ -158,8 +158,14 @@ func (a *Agent) Limited(rights func(mount string) (read, write bool)) fsys.Node 
 // Stopped reports whether the agent does no work.
 func (a *Agent) Stopped() bool { return a.status.State() == status.Stopped }
 
-// Remove makes the agent disappear from all trees in which it is still seen.
-func (a *Agent) Remove() { a.gone.Store(true) }
+// Remove makes the agent disappear from all trees in which it is still seen,
+// and ends what is read there.
+func (a *Agent) Remove() {
+	a.gone.Store(true)
+	for _, s := range []interface{ End() }{a.logs, a.budget, a.inbox, a.outbox} {
+		s.End()
+	}
+}
 
 func (a *Agent) stateChanged(s status.State) error {
 	if s == status.Stopped {
@@ -187,6 +193,9 @@ func (a *Agent) findInbox(ctx context.Context, to string) (inbox.Deliver, error)
 	}
 	// The closure holds the other agent, not only its inbox.
 	return func(ctx context.Context, tx store.Store, m inbox.Message) (string, error) {
+		if other.gone.Load() {
+			return "", fsys.E(fsys.NotExist, "there is no agent "+to)
+		}
 		return other.inbox.Deliver(ctx, tx, m)
 	}, nil
 }
@@ -209,6 +218,9 @@ func (a *Agent) fill(ctx context.Context, r *status.Report) error {
 func Interrupted(ctx context.Context, st store.Updater) (bool, error) {
 	return compute.Interrupted(ctx, store.Sub(st, computePart))
 }
+
+// Wait waits until the work that was cut off has ended and is recorded.
+func (a *Agent) Wait(ctx context.Context) error { return a.compute.Wait(ctx) }
 
 // Close cuts off what the agent is doing and waits until that is recorded, or
 // until ctx ends.

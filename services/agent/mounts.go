@@ -41,9 +41,9 @@ type viewer struct {
 
 // view builds the tree that v sees.
 func (a *Agent) view(v viewer) *namespace.Namespace {
-	ns := &namespace.Namespace{Refused: a.refused}
+	ns := &namespace.Namespace{Refused: a.refused, Ended: a.gone.Load}
 	for _, r := range rows {
-		gates := []namespace.Option{namespace.Access(a.alive)}
+		var gates []namespace.Option
 		if v.rights != nil {
 			read, write := v.rights(r.path)
 			gates = append(gates, namespace.Always(levelOf(read, write)))
@@ -78,14 +78,6 @@ func levelOf(read, write bool) namespace.Level {
 		return namespace.NoRead
 	}
 	return namespace.Disabled
-}
-
-// alive hides the mounts of an agent that was removed.
-func (a *Agent) alive() namespace.Level {
-	if a.gone.Load() {
-		return namespace.Disabled
-	}
-	return namespace.Full
 }
 
 // levelAt is what the configuration allows at a mount: that of the longest

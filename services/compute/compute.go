@@ -52,6 +52,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -125,6 +126,8 @@ func Open(life context.Context, config Config) (*Service, error) {
 		known:  make(map[int64]weak.Pointer[job]),
 	}
 	s.life, s.end = context.WithCancelCause(life)
+	// life, which is longer, knows of the context until that is cancelled.
+	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
 	s.policy = &fsys.Doc{Load: s.loadPolicy, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))
 	for i, r := range config.Providers {
@@ -183,6 +186,11 @@ func Interrupted(ctx context.Context, st store.Store) (bool, error) {
 // ends. What is still queued is settled by the next Open.
 func (s *Service) Close(ctx context.Context) error {
 	s.end(errInterrupted)
+	return s.Wait(ctx)
+}
+
+// Wait waits until nothing runs and every end is recorded, or until ctx ends.
+func (s *Service) Wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		if s.recording == 0 && s.ending == 0 {

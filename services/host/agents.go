@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io/fs"
+	"log/slog"
 	"runtime"
 	"strconv"
 	"strings"
@@ -19,7 +20,7 @@ import (
 const (
 	agentsPart = "agents/" // name → entry
 	dataPart   = "data/"   // id/… → all that an agent has
-	trashPart  = "trash/"  // id → of a removed agent whose data is not gone yet
+	trashPart  = "trash/"  // id → of an agent removed since the start, or before it
 	tokensPart = "tokens/"
 	nextKey    = "next" // the id of the next agent
 )
@@ -241,6 +242,9 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 	if !a.Stopped() {
 		return fsys.E(fsys.Busy, "stop the agent first: echo stop > agents/"+name+"/ctl")
 	}
+	if err := a.Wait(ctx); err != nil { // for what the stop has cut off
+		return err
+	}
 	err = s.st.Update(ctx, func(tx store.Store) error {
 		switch now, err := s.entry(ctx, tx, name); {
 		case err != nil:
@@ -261,39 +265,51 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		return err
 	}
 	s.house.Happened(name, happened(s.house.Now(), "agent.removed"))
-	return s.empty(ctx)
+	if err := s.empty(context.WithoutCancel(ctx), strconv.FormatUint(e.ID, 36)); err != nil {
+		slog.Warn("the data of a removed agent is left for the next start", "agent", name, "err", err)
+	}
+	return nil
 }
 
 // sweepPage is how many keys of a removed agent go in one transaction.
 const sweepPage = 512
 
-// empty deletes the data of removed agents. What a crash leaves is found
-// again at the next start.
-func (s *agents) empty(ctx context.Context) error {
+// finish deletes the data of agents that were removed, at the start of a
+// daemon: what a crash has left of it, and writes that were under way when
+// their agent was removed.
+func (s *agents) finish(ctx context.Context) error {
 	for pair, err := range store.All(ctx, s.st, trashPart) {
+		if err == nil {
+			err = s.empty(ctx, strings.TrimPrefix(pair.Key, trashPart))
+		}
+		if err == nil {
+			err = s.st.Delete(ctx, pair.Key)
+		}
 		if err != nil {
 			return err
 		}
-		id := strings.TrimPrefix(pair.Key, trashPart)
-		for more := true; more; {
-			err := s.st.Update(ctx, func(tx store.Store) error {
-				page, err := tx.List(ctx, dataPart+id+"/", "", sweepPage)
-				if err != nil {
-					return err
-				}
-				for _, p := range page {
-					if err := tx.Delete(ctx, p.Key); err != nil {
-						return err
-					}
-				}
-				if more = len(page) == sweepPage; more {
-					return nil
-				}
-				return tx.Delete(ctx, pair.Key)
-			})
+	}
+	return nil
+}
+
+// empty deletes the data of the agent that had this id.
+func (s *agents) empty(ctx context.Context, id string) error {
+	for more := true; more; {
+		err := s.st.Update(ctx, func(tx store.Store) error {
+			page, err := tx.List(ctx, dataPart+id+"/", "", sweepPage)
 			if err != nil {
 				return err
 			}
+			more = len(page) == sweepPage
+			for _, p := range page {
+				if err := tx.Delete(ctx, p.Key); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

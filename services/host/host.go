@@ -88,7 +88,7 @@ func Open(life context.Context, opts Options) (*Host, error) {
 		fsys.Entry{Name: "agents", Node: fsys.NewTableWith(h.agents)},
 		fsys.Entry{Name: "tokens", Node: h.tokens.Root()},
 	)
-	if err := h.agents.empty(life); err != nil {
+	if err := h.agents.finish(life); err != nil {
 		return nil, err
 	}
 	return h, h.settle(life)

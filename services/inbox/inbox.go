@@ -86,6 +86,7 @@ type Inbox struct {
 	turn chan struct{} // held by who waits at next and is served first
 
 	mu    sync.Mutex
+	ended bool
 	taken map[uint64]bool // the messages that a handle on next holds, by place
 	grown chan struct{}   // made by who waits, closed when there may be more
 }

@@ -47,6 +47,9 @@ func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, no
 	return o, nil
 }
 
+// End says that the outbox is no more: sent has ended.
+func (o *Outbox) End() { o.sent.Tape().End() }
+
 // Root returns /outbox.
 func (o *Outbox) Root() fsys.Node { return o.root }
 

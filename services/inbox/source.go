@@ -20,6 +20,9 @@ func (t *source) Stat(context.Context) (fsys.Info, error) {
 	return fsys.Info{Kind: fsys.Stream, Perm: 0o444}, nil
 }
 
+// Takes reports whether a read is a change: that of head is not.
+func (t *source) Takes() bool { return t.take }
+
 func (t *source) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
 	if f != fsys.Read {
 		return nil, fsys.E(fsys.Permission, "this file is read-only")
@@ -171,6 +174,9 @@ func (in *Inbox) draw(ctx context.Context, take bool) (*given, error) {
 	}
 	for {
 		grown := in.growth() // before looking, so that nothing comes unseen
+		if in.isEnded() {
+			return nil, fsys.NotExist
+		}
 		if d, err := in.oldest(ctx, take); d != nil || err != nil {
 			return d, err
 		}
@@ -234,6 +240,20 @@ func (in *Inbox) release(place uint64) {
 	delete(in.taken, place)
 	in.mu.Unlock()
 	in.wake()
+}
+
+// End says that the inbox is no more: who waits for a message is told so.
+func (in *Inbox) End() {
+	in.mu.Lock()
+	in.ended = true
+	in.mu.Unlock()
+	in.wake()
+}
+
+func (in *Inbox) isEnded() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.ended
 }
 
 func (in *Inbox) growth() <-chan struct{} {

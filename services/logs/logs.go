@@ -67,6 +67,13 @@ func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
 	return l, nil
 }
 
+// End says that nothing more will come: the streams have ended.
+func (l *Logs) End() {
+	for _, log := range []*store.Log{l.trajectory, l.errors} {
+		log.Tape().End()
+	}
+}
+
 // Root returns /logs.
 func (l *Logs) Root() fsys.Node { return l.root }
 
