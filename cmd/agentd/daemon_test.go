@@ -3,10 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long a test waits for what must happen.
-const limit = 60 * time.Second
+const limit = 30 * time.Second
 
 // A daemon is agentd as a process, with a data directory and an operator's
 // socket of its own.
@@ -485,8 +483,3 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
-
-var (
-	_ = io.EOF
-	_ = tls.VersionTLS12
-)

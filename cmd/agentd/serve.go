@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"agent9/cmd/internal/addr"
@@ -69,7 +69,10 @@ func serve(ctx context.Context, s settings) error {
 		return err
 	}
 
-	own := &sockets{dir: filepath.Join(s.data, "sockets")}
+	own, err := newSockets(filepath.Join(s.data, "sockets"))
+	if err != nil {
+		return err
+	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	h, err := host.Open(life, host.Options{
@@ -88,14 +91,9 @@ func serve(ctx context.Context, s settings) error {
 	}()
 	own.host = h
 
-	var servers servers
-	own.server = func(attach attachFunc) *ninep.Server {
-		srv := &ninep.Server{Attach: attach, Log: log}
-		servers.add(srv)
-		return srv
-	}
-	defer servers.shutdown(ctx, log)
-	defer own.CloseAll()
+	own.server = func(attach attachFunc) *ninep.Server { return &ninep.Server{Attach: attach, Log: log} }
+	var servers []*ninep.Server
+	defer func() { hangUp(ctx, log, servers, own) }()
 
 	failed := make(chan error, len(places))
 	for _, p := range places {
@@ -109,6 +107,7 @@ func serve(ctx context.Context, s settings) error {
 			attach = attachOperator(h)
 		}
 		srv := own.server(attach)
+		servers = append(servers, srv)
 		go func() { failed <- srv.Serve(l) }()
 		s.listening(addr.String(l.Addr().Network(), l.Addr().String()))
 	}
@@ -151,26 +150,15 @@ func providersOf(ctx context.Context, s settings) ([]*compute.Runner, error) {
 	return all, nil
 }
 
-// servers ends all 9P servers together.
-type servers struct {
-	mu  sync.Mutex
-	all []*ninep.Server
-}
-
-func (s *servers) add(srv *ninep.Server) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(s.all, srv)
-}
-
-func (s *servers) shutdown(ctx context.Context, log *slog.Logger) {
+// hangUp ends what serves 9P.
+func hangUp(ctx context.Context, log *slog.Logger, servers []*ninep.Server, own *sockets) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, srv := range s.all {
-		if err := srv.Shutdown(ctx); err != nil {
-			log.Warn("some connections did not end in time", "err", err)
-		}
+	err := own.CloseAll(ctx)
+	for _, srv := range servers {
+		err = errors.Join(err, srv.Shutdown(ctx))
+	}
+	if err != nil {
+		log.Warn("some connections did not end in time", "err", err)
 	}
 }
