@@ -93,7 +93,7 @@ func (h *remoteHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, 
 		return 0, err
 	}
 	defer h.end(ctx)
-	for {
+	for again := false; ; again = true {
 		want := min(len(p)-n, h.most)
 		m, err := h.read(ctx, p[n:n+want], off+int64(n))
 		n += m
@@ -102,8 +102,11 @@ func (h *remoteHandle) ReadAt(ctx context.Context, p []byte, off int64) (n int, 
 			return n, nil // what is wrong, the next read finds again
 		case err != nil:
 			return 0, err
-		case m == 0:
+		case m == 0 && (again || h.kind != fsys.Stream):
 			return 0, io.EOF
+		case m == 0:
+			// To a server that helps v9fs, this may have looked like the rest of
+			// the last read(2), which it ends so. It does not do that twice.
 		case n == len(p) || h.kind != fsys.File:
 			return n, nil
 		}
