@@ -48,7 +48,11 @@ func (g *guard) told(ctx context.Context, op, name string, err error) error {
 		return err
 	}
 	switch fsys.CodeOf(err) {
-	case fsys.NotExist, fsys.Canceled, fsys.BadHandle, fsys.NotDir:
+	case fsys.NotExist:
+		if op != "write" && op != "sync" { // then it is what a request names
+			return err
+		}
+	case fsys.Canceled, fsys.BadHandle, fsys.NotDir:
 		return err
 	}
 	g.mount.ns.Refused(ctx, "/"+join(g.path(), name), op, err)

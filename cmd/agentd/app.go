@@ -31,7 +31,8 @@ COMPUTE PROVIDERS
                                   prints is the answer
    --compute ID=openai:BASE_URL   a server with OpenAI's API: OpenAI, Ollama,
                                   vLLM, llama.cpp, LM Studio …; the key is in
-                                  the variable <ID>_API_KEY or OPENAI_API_KEY
+                                  the variable <ID>_API_KEY, else, for https,
+                                  in OPENAI_API_KEY
    --compute ID=echo:             answers with the question
    The first one is the default. Without any, agentd takes what it finds of
    OPENAI_API_KEY (with OPENAI_BASE_URL), OLLAMA_HOST and a server on

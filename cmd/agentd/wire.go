@@ -58,7 +58,7 @@ func provider(spec string, getenv func(string) string) (*compute.Runner, error) 
 	case "exec":
 		p, err = exec.New(exec.Config{Command: target})
 	case "openai":
-		key, name := keyOf(id, getenv)
+		key, name := keyOf(id, target, getenv)
 		p, err = openai.New(openai.Config{BaseURL: target, Key: key, KeyName: name})
 	case "echo":
 		p = echo.New(echo.Config{})
@@ -72,20 +72,19 @@ func provider(spec string, getenv func(string) string) (*compute.Runner, error) 
 }
 
 // keyOf returns the key of a provider and the variable that it is in:
-// <ID>_API_KEY, else OPENAI_API_KEY.
-func keyOf(id string, getenv func(string) string) (key, name string) {
-	own := strings.Map(func(r rune) rune {
+// <ID>_API_KEY, else OPENAI_API_KEY, which is not sent without TLS: a server
+// on this machine has no use for it, and would count as one that bills.
+func keyOf(id, url string, getenv func(string) string) (key, name string) {
+	name = strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '_'
 	}, strings.ToUpper(id)) + "_API_KEY"
-	for _, name := range []string{own, "OPENAI_API_KEY"} {
-		if key := getenv(name); key != "" {
-			return key, name
-		}
+	if key = getenv(name); key != "" || !strings.HasPrefix(url, "https:") {
+		return key, name
 	}
-	return "", own
+	return getenv("OPENAI_API_KEY"), "OPENAI_API_KEY"
 }
 
 // ollamaAddr is where Ollama listens if nobody told it otherwise.
