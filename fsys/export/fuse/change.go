@@ -30,7 +30,7 @@ func (t *tree) Mkdir(cancel <-chan struct{}, input *gofuse.MkdirIn, name string,
 	if err != nil {
 		return t.status(err)
 	}
-	t.inodes.vanish(dir, name)
+	t.inodes.vanish(dir, name, t.inodes.found(dir, name))
 	t.reply(t.inodes.enter(dir, name, node, info, input.Pid), info, out)
 	return gofuse.OK
 }
@@ -43,12 +43,13 @@ func (t *tree) Unlink(cancel <-chan struct{}, h *gofuse.InHeader, name string) g
 	}
 	r := t.begin(cancel)
 	defer r.end()
-	node, err := t.find(r, dir, name)
+	in := t.inodes.found(dir, name)
+	node, err := t.find(r, in, dir, name)
 	if err == nil {
 		err = fsys.Remove(r, node)
 	}
 	if err == nil || fsys.CodeOf(err) == fsys.NotExist {
-		t.inodes.vanish(dir, name)
+		t.inodes.vanish(dir, name, in)
 	}
 	return t.status(err)
 }
@@ -57,9 +58,9 @@ func (t *tree) Rmdir(cancel <-chan struct{}, h *gofuse.InHeader, name string) go
 	return t.Unlink(cancel, h, name)
 }
 
-// find returns the node that the kernel has just looked up, or walks.
-func (t *tree) find(ctx context.Context, dir *inode, name string) (fsys.Node, error) {
-	if in := t.inodes.found(dir, name); in != nil {
+// find returns the node of in, which the kernel has just looked up, or walks.
+func (t *tree) find(ctx context.Context, in, dir *inode, name string) (fsys.Node, error) {
+	if in != nil {
 		return t.inodes.node(ctx, in)
 	}
 	up, err := t.nodeOf(ctx, dir)

@@ -16,8 +16,13 @@ type dir struct {
 	in *inode
 
 	mu    sync.Mutex
-	names []string
-	fresh bool // nothing of names was read yet
+	list  []listed
+	fresh bool // nothing of list was read yet
+}
+
+type listed struct {
+	name string
+	mode uint32 // 0 if the type is not known
 }
 
 func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
@@ -27,35 +32,47 @@ func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse
 	}
 	r := t.begin(cancel)
 	defer r.end()
-	names, err := t.list(r, in)
+	list, err := t.list(r, in)
 	if err != nil {
 		return t.status(err)
 	}
-	out.Fh = t.dirs.add(&dir{in: in, names: names, fresh: true})
+	out.Fh = t.dirs.add(&dir{in: in, list: list, fresh: true})
 	return gofuse.OK
 }
 
-func (t *tree) list(ctx context.Context, in *inode) ([]string, error) {
+func (t *tree) list(ctx context.Context, in *inode) ([]listed, error) {
 	node, err := t.nodeOf(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	list, err := fsys.List(ctx, node)
+	entries, err := fsys.List(ctx, node)
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, 2, 2+len(list))
-	names[0], names[1] = ".", ".."
-	for _, e := range list {
+	list := make([]listed, 2, 2+len(entries))
+	list[0], list[1] = listed{".", gofuse.S_IFDIR}, listed{"..", gofuse.S_IFDIR}
+	for _, e := range entries {
 		if fsys.CheckName(e.Name) == nil { // one bad name would make the kernel refuse them all
-			names = append(names, e.Name)
+			list = append(list, listed{e.Name, typeOf(e.Node)})
 		}
 	}
-	return names, nil
+	return list, nil
 }
 
-// ReadDir gives names only. To give the types too, every entry would have to be
-// asked, which over a wire costs more than the listing; who wants to know asks.
+// typeOf returns the type of a listed node if that can be had for nothing, as
+// from a node of our 9P client. To ask each node for it would cost more over a
+// wire than the listing; who wants to know asks.
+func typeOf(n fsys.Node) uint32 {
+	k, ok := n.(interface{ Kind() fsys.Kind })
+	switch {
+	case !ok:
+		return 0
+	case k.Kind() == fsys.Directory:
+		return gofuse.S_IFDIR
+	}
+	return gofuse.S_IFREG
+}
+
 func (t *tree) ReadDir(cancel <-chan struct{}, input *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
 	d, ok := t.dirs.get(input.Fh)
 	if !ok {
@@ -67,18 +84,16 @@ func (t *tree) ReadDir(cancel <-chan struct{}, input *gofuse.ReadIn, out *gofuse
 		return st
 	}
 	d.mu.Lock()
-	names := d.names
+	list := d.list
 	d.mu.Unlock()
-	self := t.inodes.inoOf(d.in)
-	for i := input.Offset; i < uint64(len(names)); i++ {
-		e := gofuse.DirEntry{Name: names[i], Off: i + 1}
-		switch i {
-		case 0:
-			e.Ino, e.Mode = self, gofuse.S_IFDIR
-		case 1:
-			e.Mode = gofuse.S_IFDIR
+	for i := input.Offset; i < uint64(len(list)); i++ {
+		e := gofuse.DirEntry{Name: list[i].name, Mode: list[i].mode, Off: i + 1}
+		switch e.Name {
+		case ".":
+			e.Ino = t.inodes.inoOf(d.in)
+		case "..": // not known
 		default:
-			e.Ino = inoOf(self, e.Name, 0)
+			e.Ino = t.inodes.inoAt(d.in, e.Name)
 		}
 		if !out.AddDirEntry(e) {
 			break
@@ -96,13 +111,13 @@ func (t *tree) rewind(ctx context.Context, d *dir, off uint64) gofuse.Status {
 	if !again {
 		return gofuse.OK
 	}
-	names, err := t.list(ctx, d.in)
+	list, err := t.list(ctx, d.in)
 	if err != nil {
 		return t.status(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.names = names
+	d.list = list
 	return gofuse.OK
 }
 

@@ -125,11 +125,14 @@ func inoOf(dir uint64, name string, gen uint64) uint64 {
 	return ino
 }
 
-// vanish says that there is no file of that name any more.
-func (t *inodes) vanish(dir *inode, name string) {
+// vanish says that name in dir was found to mean in, which may be nil, no more.
+// Another file may have come there since, and in gone elsewhere.
+func (t *inodes) vanish(dir *inode, name string, in *inode) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.at, place{dir.id, name})
+	if at := (place{dir.id, name}); t.at[at] == in {
+		delete(t.at, at)
+	}
 }
 
 // found returns the inode that the kernel knows by name, if any.
@@ -189,6 +192,17 @@ func (t *inodes) inoOf(in *inode) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return in.ino
+}
+
+// inoAt returns the number of what name in dir is as far as is known: of what
+// has an [fsys.Info].Gen and was not looked up yet, it is another one.
+func (t *inodes) inoAt(dir *inode, name string) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if in := t.at[place{dir.id, name}]; in != nil {
+		return in.ino
+	}
+	return inoOf(dir.ino, name, 0)
 }
 
 // use counts the handles of in.

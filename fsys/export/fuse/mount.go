@@ -165,7 +165,7 @@ func Unmount(dir string) error {
 	case errors.Is(err, errNotMounted):
 		return fsys.E(fsys.Invalid, "nothing of agent9 is mounted at "+dir)
 	default:
-		return fsys.Wrap(fsys.Busy, dir+" is still mounted", err)
+		return fsys.Wrap(fsys.Busy, "a program still uses "+dir+", or has it as its working directory", err)
 	}
 }
 

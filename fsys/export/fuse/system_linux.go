@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -90,18 +89,19 @@ func abort(dir string, device uint64) {
 // whyNot explains why a mount failed.
 func whyNot(err error) error {
 	const device = "/dev/fuse"
-	helper, herr := fusermount()
-	switch _, serr := os.Stat(device); {
-	case errors.Is(serr, os.ErrNotExist):
-		return fsys.Wrap(fsys.Unavailable, "there is no "+device+
-			": load the kernel's module (modprobe fuse), or give the container the device", err)
-	case os.Geteuid() != 0 && herr != nil:
-		return fsys.Wrap(fsys.Permission, "cannot mount", herr)
-	case os.Geteuid() != 0:
-		return fsys.Wrap(fsys.Permission, "cannot mount with "+helper, err)
-	case errors.Is(err, syscall.EPERM) || herr != nil:
-		return fsys.Wrap(fsys.Permission, "cannot mount: root is not allowed to here "+
-			"(a container needs CAP_SYS_ADMIN)", err)
+	user := os.Geteuid() != 0
+	_, missing := os.Stat(device)
+	_, noHelper := fusermount()
+	switch {
+	case errors.Is(missing, os.ErrNotExist):
+		return fsys.E(fsys.Unavailable, "there is no "+device+
+			": load the kernel's module (modprobe fuse), or give the container the device")
+	case user && unix.Access(device, unix.R_OK|unix.W_OK) != nil:
+		return fsys.E(fsys.Permission, device+" is not open to users here: chmod 666 "+device)
+	case user && noHelper != nil:
+		return fsys.Wrap(fsys.Permission, "cannot mount", noHelper)
+	case !user && (noHelper != nil || errors.Is(err, unix.EPERM)):
+		return fsys.E(fsys.Permission, "root may not mount here: a container needs CAP_SYS_ADMIN")
 	}
-	return fsys.Wrap(fsys.Unavailable, "cannot mount", err)
+	return fsys.E(fsys.Permission, "cannot mount: "+strings.TrimSpace(err.Error()))
 }

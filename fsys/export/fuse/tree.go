@@ -79,11 +79,12 @@ func (t *tree) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, o
 	}
 	r := t.begin(cancel)
 	defer r.end()
+	was := t.inodes.found(dir, name)
 	node, info, err := t.walk(r, dir, name)
+	if fsys.CodeOf(err) == fsys.NotExist {
+		t.inodes.vanish(dir, name, was)
+	}
 	if err != nil {
-		if fsys.CodeOf(err) == fsys.NotExist {
-			t.inodes.vanish(dir, name)
-		}
 		return t.status(err)
 	}
 	t.reply(t.inodes.enter(dir, name, node, info, h.Pid), info, out)
@@ -99,7 +100,7 @@ func (t *tree) walk(ctx context.Context, dir *inode, name string) (node fsys.Nod
 	} else if err != nil {
 		return nil, info, fsys.NotExist
 	}
-	up, err := t.inodes.node(ctx, dir)
+	up, err := t.nodeOf(ctx, dir)
 	if err != nil {
 		return nil, info, err
 	}

@@ -142,6 +142,19 @@ func TestSomebodyElseUnmounts(t *testing.T) {
 	}
 }
 
+func TestUnmountOfWhatIsInUse(t *testing.T) {
+	reading := make(chan struct{}, 1)
+	dir := mount(t, fsys.NewTable(entry("w", fsys.NewTape(silent{reading}))))
+	cmd, _ := start(t, dir, "exec cat w")
+	receive(t, reading, "a reader")
+	if err := fuse.Unmount(dir); fsys.CodeOf(err) != fsys.Busy || !strings.Contains(err.Error(), dir) {
+		t.Errorf("Unmount while it is read: %v, want busy and the name", err)
+	}
+	kill(cmd)
+	cmd.Wait()
+	within(t, "it stays busy", func() bool { return fuse.Unmount(dir) == nil })
+}
+
 func TestWhereNothingCanBeMounted(t *testing.T) {
 	dir := t.TempDir()
 	os.WriteFile(dir+"/file", nil, 0o644)
