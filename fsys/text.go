@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 )
 
 // Text returns a read-only file whose contents are made anew by each open; an
@@ -184,3 +185,10 @@ func (h *docHandle) Sync(ctx context.Context) error {
 	h.dirty = false
 	return E(Invalid, "not a whole JSON value; nothing was changed")
 }
+
+// TimeFormat is how every file writes a time: RFC 3339, in UTC, with
+// milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
+
+// Stamp returns t in TimeFormat.
+func Stamp(t time.Time) string { return t.UTC().Format(TimeFormat) }

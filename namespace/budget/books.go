@@ -84,7 +84,7 @@ func (a *Account) books(ctx context.Context, s store.Store) (*books, error) {
 
 // enter writes e, with its time, to the books of the transaction tx.
 func (b *books) enter(tx store.Store, e Entry) error {
-	e.Time = b.now.UTC().Format(timeFormat)
+	e.Time = fsys.Stamp(b.now)
 	b.totals.apply(b.now, e)
 	if err := store.PutJSON(b.a.ctx, store.In(tx, b.a.st), totalsKey, b.totals); err != nil {
 		return err

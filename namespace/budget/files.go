@@ -12,8 +12,6 @@ import (
 	"agent9/store"
 )
 
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
-
 // An Entry is one line of the ledger.
 type Entry struct {
 	Time string `json:"time,omitempty"`

@@ -176,7 +176,7 @@ func happened(now time.Time, event string) []byte {
 	return fsys.Line(struct {
 		Time  string `json:"time"`
 		Event string `json:"event"`
-	}{now.UTC().Format("2006-01-02T15:04:05.000Z07:00"), event})
+	}{fsys.Stamp(now), event})
 }
 
 // version is one line: module version, revision, Go, system.

@@ -102,7 +102,7 @@ func digits(n uint64, width int) string {
 	return strings.Repeat("0", max(0, width-len(s))) + s
 }
 
-func now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
+func now() string { return fsys.Stamp(time.Now()) }
 
 // decode is strict: a field that v does not have is refused by its name.
 func decode(req []byte, v any) error {

@@ -122,9 +122,7 @@ func eventLine(event string, detail any) ([]byte, error) {
 	return append(append(line[:len(line)-len("}\n")], ','), fields[1:]...), nil
 }
 
-func now() string { return format(time.Now()) }
-
-func format(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+func now() string { return fsys.Stamp(time.Now()) }
 
 // Refused records that an operation of who ctx names was refused. It is
 // readable and durable when Refused returns, also if ctx is done. It is not

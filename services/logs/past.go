@@ -34,7 +34,7 @@ type tickLine struct {
 // Tick adds a line to ticks in the transaction that tx belongs to.
 func (l *Logs) Tick(tx store.Store, t Tick) error {
 	return l.ticks.Append(tx, fsys.Line(tickLine{
-		t.ID, t.Cause, t.Message, format(t.Start), t.Duration.Milliseconds(), t.Outcome, t.CostMicroUSD,
+		t.ID, t.Cause, t.Message, fsys.Stamp(t.Start), t.Duration.Milliseconds(), t.Outcome, t.CostMicroUSD,
 	}))
 }
 

@@ -98,15 +98,12 @@ const (
 
 // Create writes the record of a new agent in the transaction tx.
 func Create(ctx context.Context, tx store.Store, now time.Time) error {
-	b := fsys.Line(record{Created: now.UTC().Format(timeFormat), State: Active})
+	b := fsys.Line(record{Created: fsys.Stamp(now), State: Active})
 	if err := tx.Put(ctx, recordKey, b); err != nil {
 		return err
 	}
 	return tx.Put(ctx, configKey, []byte("{}\n"))
 }
-
-// timeFormat is RFC 3339 in UTC with milliseconds.
-const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // Open returns the service of an agent that was created in st.
 func Open(ctx context.Context, st store.Updater, opts Options) (*Service, error) {

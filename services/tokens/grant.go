@@ -21,12 +21,11 @@ type Grant struct {
 }
 
 const (
-	maxLabel   = 128
-	never      = "never"
-	timeLayout = "2006-01-02T15:04:05.000Z07:00"
+	maxLabel = 128
+	never    = "never"
 )
 
-// stamp drops what timeLayout does not keep.
+// stamp drops what fsys.TimeFormat does not keep.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 func (g Grant) expired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
@@ -61,9 +60,9 @@ type grantJSON struct {
 func (g Grant) MarshalJSON() ([]byte, error) {
 	expires := never
 	if !g.Expires.IsZero() {
-		expires = g.Expires.UTC().Format(timeLayout)
+		expires = fsys.Stamp(g.Expires)
 	}
-	return json.Marshal(grantJSON{g.ID, g.Agent, g.Rights, expires, g.Created.UTC().Format(timeLayout), g.Label})
+	return json.Marshal(grantJSON{g.ID, g.Agent, g.Rights, expires, fsys.Stamp(g.Created), g.Label})
 }
 
 func (g *Grant) UnmarshalJSON(b []byte) error {
@@ -71,13 +70,13 @@ func (g *Grant) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &j); err != nil {
 		return err
 	}
-	created, err := time.Parse(timeLayout, j.Created)
+	created, err := time.Parse(fsys.TimeFormat, j.Created)
 	if err != nil {
 		return err
 	}
 	var expires time.Time
 	if j.Expires != never {
-		if expires, err = time.Parse(timeLayout, j.Expires); err != nil {
+		if expires, err = time.Parse(fsys.TimeFormat, j.Expires); err != nil {
 			return err
 		}
 	}
