@@ -22,6 +22,7 @@ type choice struct {
 	text, reasoning, refusal strings.Builder
 	calls                    []ToolCall
 	arguments                []*strings.Builder // of calls
+	thinking                 []json.RawMessage
 	finish                   string
 }
 
@@ -41,6 +42,9 @@ func (a *Answer) Add(c Chunk) error {
 	a.size += len(c.Text) + len(c.Reasoning) + len(c.Refusal)
 	for _, call := range c.ToolCalls {
 		a.size += len(call.Function.Arguments)
+	}
+	for _, block := range c.Thinking {
+		a.size += len(block)
 	}
 	if a.size > MaxAnswer || len(c.Result) > MaxResult {
 		return errTooLong
@@ -65,6 +69,7 @@ func (ch *choice) add(c Chunk) error {
 	ch.text.WriteString(c.Text)
 	ch.reasoning.WriteString(c.Reasoning)
 	ch.refusal.WriteString(c.Refusal)
+	ch.thinking = append(ch.thinking, c.Thinking...)
 	if c.Finish != "" {
 		ch.finish = c.Finish
 	}
@@ -111,6 +116,8 @@ type (
 		Reasoning string         `json:"reasoning_content,omitempty"`
 		Refusal   string         `json:"refusal,omitempty"`
 		ToolCalls []wireToolCall `json:"tool_calls,omitempty"`
+		// As litellm and others name it; OpenAI has nothing for it.
+		Thinking []json.RawMessage `json:"thinking_blocks,omitempty"`
 	}
 	wireToolCall struct {
 		ID       string       `json:"id"`
@@ -170,7 +177,7 @@ func (a *Answer) Result(usage Usage) json.RawMessage {
 
 func (ch *choice) wire(index int) wireChoice {
 	text := ch.text.String()
-	m := &wireAnswer{Role: "assistant", Content: &text, Reasoning: ch.reasoning.String(), Refusal: ch.refusal.String()}
+	m := &wireAnswer{Role: "assistant", Content: &text, Reasoning: ch.reasoning.String(), Refusal: ch.refusal.String(), Thinking: ch.thinking}
 	for i, call := range slices.All(ch.calls) {
 		call.Function.Arguments = ch.arguments[i].String()
 		m.ToolCalls = append(m.ToolCalls, wireToolCall{call.ID, call.Type, call.Function})

@@ -3,6 +3,7 @@ package compute
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"slices"
 
 	"agent9/fsys"
@@ -67,6 +68,17 @@ func (b Body) Get(name string) json.RawMessage {
 
 // Has reports whether there is such a field.
 func (b Body) Has(name string) bool { return b.find(name) >= 0 }
+
+// All yields the fields in their order.
+func (b Body) All() iter.Seq2[string, json.RawMessage] {
+	return func(yield func(string, json.RawMessage) bool) {
+		for _, m := range b.members {
+			if !yield(m.name, m.value) {
+				return
+			}
+		}
+	}
+}
 
 // Set returns b with a field whose value is the JSON of v. It panics if v has
 // none.

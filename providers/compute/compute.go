@@ -68,6 +68,13 @@ type Price struct {
 	Input  budget.Micros `json:"input_microusd"`
 	Cached budget.Micros `json:"cached_input_microusd"`
 	Output budget.Micros `json:"output_microusd"`
+	// Write is for tokens that are put into the provider's cache; 0 is as
+	// Input.
+	Write budget.Micros `json:"cache_write_microusd,omitempty"`
+	// Long, if there is one, is the price of everything in a request whose
+	// input has more than LongOver tokens.
+	LongOver int64  `json:"long_over_tokens,omitempty"`
+	Long     *Price `json:"long,omitempty"`
 }
 
 // A Chunk is a piece of an answer as it came. It is one line of a job's
@@ -89,9 +96,16 @@ type Chunk struct {
 	// model that gave it.
 	ID    string `json:"id,omitempty"`
 	Model string `json:"model,omitempty"`
+	// Thinking are blocks of reasoning in the form in which the provider
+	// wants them back in the next request, as thinking_blocks of the message.
+	Thinking []json.RawMessage `json:"thinking_blocks,omitempty"`
 	// Result is the whole response as it came, from a provider that has it;
 	// without one the [Runner] composes it. It is the last chunk's.
 	Result json.RawMessage `json:"-"`
+	// Type is the media type of Result; empty is JSON. With any other type
+	// Result has the bytes of a sound, a picture or a text as they are, to
+	// which nothing may be added.
+	Type string `json:"result_type,omitempty"`
 }
 
 // A ToolCall is a call of a tool, or a piece of one: Arguments of the same
@@ -111,8 +125,11 @@ type ToolFunction struct {
 // Usage is what an attempt consumed.
 type Usage struct {
 	Input  int64 `json:"input_tokens"`
-	Cached int64 `json:"cached_tokens,omitempty"` // of Input
-	Output int64 `json:"output_tokens"`
+	Cached int64 `json:"cached_tokens,omitempty"` // of Input, read from the provider's cache
+	// Written are those of Input that were put into the provider's cache,
+	// where that has a price of its own.
+	Written int64 `json:"cache_write_tokens,omitempty"`
+	Output  int64 `json:"output_tokens"`
 	// Estimated says that the provider did not report the tokens.
 	Estimated bool `json:"estimated,omitempty"`
 	// Cost is what the provider itself says that it charges; 0 if it does

@@ -140,7 +140,8 @@ func (r *Request) input(messages []wireMessage) error {
 		}
 		return nil
 	case Transcribe:
-		return nil
+		_, _, err := r.File()
+		return err
 	}
 	name := "input"
 	if r.Kind == Complete || r.Kind == Image {

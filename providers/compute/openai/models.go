@@ -16,7 +16,7 @@ import (
 func (p *Provider) Models(ctx context.Context) ([]compute.Model, error) {
 	var res *http.Response
 	err := p.client.Get(ctx, "models", nil, &res)
-	if err = p.explain(ctx, res, err); err != nil {
+	if err = p.api.Explain(ctx, res, err); err != nil {
 		return nil, err
 	}
 	defer res.Body.Close()
@@ -41,7 +41,11 @@ func (p *Provider) Models(ctx context.Context) ([]compute.Model, error) {
 		if m.ID == "" || slices.ContainsFunc(models, func(o compute.Model) bool { return o.Name == m.ID }) {
 			continue
 		}
-		models = append(models, compute.Model{Name: m.ID, Context: max(m.Context, m.MaxLen), Kinds: kinds(m.ID)})
+		model := compute.Model{Name: m.ID, Context: max(m.Context, m.MaxLen), Kinds: kinds(m.ID)}
+		if p.priced {
+			model.Price = compute.PriceOf(m.ID)
+		}
+		models = append(models, model)
 		// llama.cpp serves the one model that it has under every name.
 		anyName = anyName || m.OwnedBy == "llamacpp"
 	}

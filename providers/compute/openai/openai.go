@@ -5,20 +5,26 @@
 // knows survives. Answers are streamed unless the request says "stream": false
 // or asks for what does not come in pieces (log probabilities, sound); then
 // the response is kept as it came.
+//
+// Of the other kinds of work, embeddings and image take the body that OpenAI
+// documents, and so does speak. transcribe takes its form as a JSON object, with
+// the sound in "file" (see compute.Request.File). One picture, a sound, and a
+// transcript in a format that is not JSON are the result as bytes; all else is
+// the response as it came.
 package openai
 
 import (
+	"bytes"
 	"context"
-	"net"
 	"net/http"
-	"net/url"
-	"time"
+	"slices"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
 	"agent9/fsys"
 	"agent9/providers/compute"
+	"agent9/providers/compute/httpapi"
 )
 
 // Config says which server to ask.
@@ -34,12 +40,15 @@ type Config struct {
 	// Billed says that the work costs money. A server that is asked without a
 	// key is taken to cost nothing otherwise.
 	Billed bool
+	// Kinds are the kinds of work that the server does; nil is all of
+	// OpenAI's.
+	Kinds []compute.Kind
 }
 
 type Provider struct {
 	client openai.Client
-	key    string
-	name   string // of the key
+	api    httpapi.API
+	priced bool // its models have OpenAI's prices
 	info   compute.Info
 }
 
@@ -48,33 +57,26 @@ var (
 	_ compute.Informer = (*Provider)(nil)
 )
 
-// paths has each kind of work that can be done, and where.
-var paths = map[compute.Kind]string{
-	compute.Chat:       "chat/completions",
-	compute.Complete:   "completions",
-	compute.Embeddings: "embeddings",
-}
+// official is the host whose models have OpenAI's prices.
+const official = "api.openai.com"
 
 // New returns a Provider. It does not ask the server.
 func New(c Config) (*Provider, error) {
-	u, err := url.Parse(c.BaseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fsys.E(fsys.Invalid, "openai needs the URL of a server, as in openai:https://api.openai.com/v1")
-	}
-	if u.User != nil || u.RawQuery != "" {
-		return nil, fsys.E(fsys.Invalid, "the URL of a server has no user and no query; the key comes from the environment")
-	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1"
+	u, err := httpapi.Base(c.BaseURL, "/v1", "openai", "https://api.openai.com/v1")
+	if err != nil {
+		return nil, err
 	}
 	if c.KeyName == "" {
 		c.KeyName = "OPENAI_API_KEY"
+	}
+	if c.Kinds == nil {
+		c.Kinds = compute.Kinds
 	}
 	// The options are given one by one, without the library's own look at the
 	// environment: two providers may have different servers and keys.
 	options := []option.RequestOption{
 		option.WithBaseURL(u.String()),
-		option.WithHTTPClient(&http.Client{Transport: transport()}),
+		option.WithHTTPClient(&http.Client{Transport: httpapi.Transport()}),
 		option.WithMaxRetries(0), // a retry is decided by who pays for it
 	}
 	if c.Key != "" {
@@ -82,49 +84,60 @@ func New(c Config) (*Provider, error) {
 	}
 	return &Provider{
 		client: openai.Client{Options: options},
-		key:    c.Key,
-		name:   c.KeyName,
+		api:    httpapi.API{Target: u.String(), Key: c.Key, KeyName: c.KeyName},
+		priced: u.Hostname() == official,
 		info: compute.Info{
 			Driver: "openai",
 			Target: u.String(),
-			Kinds:  []compute.Kind{compute.Chat, compute.Complete, compute.Embeddings},
+			Kinds:  slices.Clone(c.Kinds),
 			Free:   c.Key == "" && !c.Billed,
 		},
 	}, nil
 }
 
-// transport waits for an answer as long as the context does, but not for a
-// connection.
-func transport() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 10 * time.Second,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: 16,
-		IdleConnTimeout:     time.Minute,
-	}
-}
-
 func (p *Provider) Info() compute.Info { return p.info }
 
 func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
-	path, ok := paths[req.Kind]
-	if !ok {
-		return compute.Usage{}, fsys.E(fsys.Unsupported, "this driver cannot do "+string(req.Kind))
+	if !slices.Contains(p.info.Kinds, req.Kind) {
+		return compute.Usage{}, fsys.E(fsys.Unsupported, "this provider cannot do "+string(req.Kind))
 	}
-	if req.Kind == compute.Embeddings || req.NoStream {
+	switch req.Kind {
+	case compute.Chat:
+		return p.text(ctx, "chat/completions", req, emit)
+	case compute.Complete:
+		return p.text(ctx, "completions", req, emit)
+	case compute.Embeddings:
+		return p.whole(ctx, "embeddings", req, emit)
+	case compute.Image:
+		return p.image(ctx, req, emit)
+	case compute.Transcribe:
+		return p.transcribe(ctx, req, emit)
+	case compute.Speak:
+		return p.speak(ctx, req, emit)
+	}
+	return compute.Usage{}, fsys.E(fsys.Unsupported, "this driver cannot do "+string(req.Kind))
+}
+
+func (p *Provider) text(ctx context.Context, path string, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+	if req.NoStream {
 		return p.whole(ctx, path, req, emit)
 	}
 	return p.stream(ctx, path, req, emit)
 }
 
-// post sends body and returns the response, whose status is good.
+// post sends a body of JSON and returns the response, whose status is good.
 func (p *Provider) post(ctx context.Context, path string, body compute.Body) (*http.Response, error) {
+	return p.send(ctx, path, "application/json", body.Bytes())
+}
+
+func (p *Provider) send(ctx context.Context, path, mediaType string, body []byte) (*http.Response, error) {
 	var res *http.Response
-	err := p.client.Post(ctx, path, body.Bytes(), &res)
-	if err == nil && res == nil {
+	err := p.client.Post(ctx, path, nil, &res, option.WithRequestBody(mediaType, bytes.NewReader(body)))
+	if err := p.api.Explain(ctx, res, err); err != nil {
+		return nil, err
+	}
+	if res == nil {
 		return nil, fsys.E(fsys.Unavailable, "the server gave no response")
 	}
-	return res, p.explain(ctx, res, err)
+	return res, nil
 }

@@ -163,11 +163,6 @@ func TestOtherKinds(t *testing.T) {
 	if err != nil || len(chunks) != 1 || usage.Input != 5 || !strings.Contains(string(chunks[0].Result), "[-0.0069,0.0024]") {
 		t.Errorf("embeddings: got %+v, %+v, %v", chunks, usage, err)
 	}
-	req := parse(t, `{"model":"m","prompt":"a cat"}`)
-	req.Kind = compute.Image
-	if _, _, err = run(t, p, req); fsys.CodeOf(err) != fsys.Unsupported {
-		t.Errorf("images: got %v", err)
-	}
 }
 
 func TestTolerance(t *testing.T) {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -42,6 +43,7 @@ func newServer(t *testing.T) *server {
   "usage": {"prompt_tokens": 5, "total_tokens": 5}
 }`)
 	})
+	s.media(mux)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s
@@ -139,3 +141,40 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
 		events(w, append(list, stop, usage, `[DONE]`)...)
 	}
 }
+
+// media answers the requests that are not for text, as OpenAI's API does.
+func (s *server) media(mux *http.ServeMux) {
+	mux.HandleFunc("POST /v1/images/generations", func(w http.ResponseWriter, r *http.Request) {
+		body := s.record(r)
+		w.Header().Set("Content-Type", "application/json")
+		picture := `{"b64_json":"` + base64.StdEncoding.EncodeToString([]byte(png)) + `"}`
+		if strings.Contains(body, `"n":2`) {
+			picture += "," + picture
+		}
+		io.WriteString(w, `{"created": 1713833628, "data": [`+picture+`], "usage": {"total_tokens": 100, "input_tokens": 50, "output_tokens": 50, "input_tokens_details": {"text_tokens": 10, "image_tokens": 40}}}`)
+	})
+	mux.HandleFunc("POST /v1/audio/speech", func(w http.ResponseWriter, r *http.Request) {
+		s.record(r)
+		w.Header().Set("Content-Type", "audio/mpeg")
+		io.WriteString(w, "ID3\x00\xff\n")
+	})
+	mux.HandleFunc("POST /v1/audio/transcriptions", func(w http.ResponseWriter, r *http.Request) {
+		file, head, err := r.FormFile("file")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		sound, _ := io.ReadAll(file)
+		s.bodies <- fmt.Sprintf("%s %q %q %v", head.Filename, sound, r.PostForm["model"], r.PostForm["timestamp_granularities[]"])
+		if r.FormValue("response_format") == "srt" {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			io.WriteString(w, "1\n00:00:00,000 --> 00:00:01,000\nHello\n")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"text": "Hello", "usage": {"type": "tokens", "input_tokens": 14, "input_token_details": {"text_tokens": 0, "audio_tokens": 14}, "output_tokens": 45, "total_tokens": 59}}`)
+	})
+}
+
+// png is what a picture begins with.
+const png = "\x89PNG\x0d\x0a\x1a\x0a\x00"

@@ -3,11 +3,11 @@ package openai
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 
 	"agent9/fsys"
 	"agent9/providers/compute"
+	"agent9/providers/compute/httpapi"
 )
 
 // whole asks for an answer in one piece.
@@ -18,21 +18,21 @@ func (p *Provider) whole(ctx context.Context, path string, req compute.Request, 
 	}
 	res, err := p.post(ctx, path, body)
 	if err != nil {
-		return p.unanswered(ctx, req, err), err
+		return httpapi.Unanswered(ctx, req, err), err
 	}
-	defer res.Body.Close()
 	return p.take(ctx, req, res, emit)
 }
 
-// response is what is read of a whole response, of any kind.
+// response is what is read of a whole response to a request for text or
+// vectors.
 type response struct {
 	ID      string `json:"id"`
 	Model   string `json:"model"`
 	Choices []struct {
-		Index        int    `json:"index"`
-		Message      delta  `json:"message"`
-		Text         string `json:"text"`
-		FinishReason string `json:"finish_reason"`
+		Index        int           `json:"index"`
+		Message      httpapi.Delta `json:"message"`
+		Text         string        `json:"text"`
+		FinishReason string        `json:"finish_reason"`
 	} `json:"choices"`
 	Usage *compute.WireUsage `json:"usage"`
 	Error json.RawMessage    `json:"error"`
@@ -41,32 +41,23 @@ type response struct {
 // take emits a response that came whole.
 func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Response, emit func(compute.Chunk) error) (compute.Usage, error) {
 	used := compute.Estimate(req, 0)
-	raw, err := io.ReadAll(io.LimitReader(res.Body, compute.MaxResult+1))
-	switch {
-	case ctx.Err() != nil:
-		return used, context.Cause(ctx)
-	case err != nil:
-		return used, p.broken(err)
-	case len(raw) > compute.MaxResult:
-		return used, fsys.E(fsys.TooLarge, "the response is longer than 16 MiB")
+	raw, err := p.api.Body(ctx, res)
+	if err != nil {
+		return used, err
 	}
 	var r response
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return used, &fsys.Error{Code: fsys.Unavailable, Reason: "the server's response is not what it should be", Err: err}
+		return used, httpapi.NotAnAnswer(err)
 	}
 	if r.Error != nil && string(r.Error) != "null" {
-		return compute.Usage{}, fsys.E(fsys.Unavailable, "the server says: "+p.redact(message(raw)))
+		return compute.Usage{}, fsys.E(fsys.Unavailable, "the server says: "+p.api.Redact(httpapi.Message(raw)))
 	}
 	size := 0
 	for _, c := range r.Choices {
-		chunk := compute.Chunk{
-			Choice:    c.Index,
-			Text:      c.Message.Content + c.Text,
-			Reasoning: c.Message.ReasoningContent + c.Message.Reasoning,
-			Refusal:   c.Message.Refusal,
-			ToolCalls: number(c.Message.ToolCalls),
-			Finish:    c.FinishReason,
-		}
+		chunk := c.Message.Chunk()
+		chunk.Choice, chunk.Finish = c.Index, c.FinishReason
+		chunk.Text += c.Text
+		number(chunk.ToolCalls)
 		if size == 0 {
 			chunk.ID, chunk.Model = r.ID, r.Model
 		}
@@ -79,20 +70,13 @@ func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Resp
 	if r.Usage != nil {
 		used = r.Usage.Usage()
 	}
-	return used, emit(compute.Chunk{Usage: &used, Result: oneLine(raw)})
+	return used, emit(compute.Chunk{Usage: &used, Result: httpapi.OneLine(raw)})
 }
 
 // number gives the tool calls of a whole response, which need none, their
 // indices.
-func number(calls []compute.ToolCall) []compute.ToolCall {
+func number(calls []compute.ToolCall) {
 	for i := range calls {
 		calls[i].Index = i
 	}
-	return calls
-}
-
-// oneLine returns a JSON value without the white space between its parts.
-func oneLine(raw []byte) json.RawMessage {
-	line := fsys.Line(json.RawMessage(raw))
-	return line[:len(line)-1]
 }

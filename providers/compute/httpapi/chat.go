@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"encoding/json"
+
+	"agent9/providers/compute"
+)
+
+// ChatEvent is one event of a stream in OpenAI's form, of a chat or of a
+// completion.
+type ChatEvent struct {
+	ID      string `json:"id"`
+	Model   string `json:"model"`
+	Choices []struct {
+		Index        int    `json:"index"`
+		Delta        Delta  `json:"delta"`
+		Text         string `json:"text"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *compute.WireUsage `json:"usage"`
+	Error json.RawMessage    `json:"error"`
+}
+
+// Delta is a message, or what it grew by.
+type Delta struct {
+	Content          string             `json:"content"`
+	ReasoningContent string             `json:"reasoning_content"`
+	Reasoning        string             `json:"reasoning"`
+	Refusal          string             `json:"refusal"`
+	ToolCalls        []compute.ToolCall `json:"tool_calls"`
+}
+
+// Chunk returns d in our form.
+func (d Delta) Chunk() compute.Chunk {
+	c := compute.Chunk{Text: d.Content, Reasoning: d.ReasoningContent, Refusal: d.Refusal, ToolCalls: d.ToolCalls}
+	if c.Reasoning == "" {
+		c.Reasoning = d.Reasoning
+	}
+	return c
+}
+
+// Failed reports whether e is an error.
+func (e *ChatEvent) Failed() bool { return e.Error != nil && string(e.Error) != "null" }
+
+// Add passes e on.
+func (s *Stream) Add(e ChatEvent) error {
+	for i, choice := range e.Choices {
+		c := choice.Delta.Chunk()
+		c.Choice, c.Finish = choice.Index, choice.FinishReason
+		c.Text += choice.Text
+		if s.size == 0 && i == 0 {
+			c.ID, c.Model = e.ID, e.Model
+		}
+		if err := s.Send(c); err != nil {
+			return err
+		}
+	}
+	if e.Usage != nil {
+		u := e.Usage.Usage()
+		s.Usage = &u
+	}
+	return nil
+}

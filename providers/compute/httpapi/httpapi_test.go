@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"agent9/fsys"
+	"agent9/providers/compute"
+)
+
+func TestRetryAfter(t *testing.T) {
+	a := &API{}
+	for says, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "0.5": time.Second / 2, "-1": 0, "1e300": time.Hour, "x": 0, "Mon, 02 Jan 2006 15:04:05 GMT": 0, "NaN": 0} {
+		err := a.Refused(429, http.Header{"Retry-After": {says}}, nil)
+		if got := compute.RetryAfter(err); got != want || fsys.CodeOf(err) != fsys.Busy {
+			t.Errorf("%q: got %v of %v, want %v", says, got, err, want)
+		}
+	}
+	at := time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)
+	if got := compute.RetryAfter(a.Refused(503, http.Header{"Retry-After": {at}}, nil)); got < 50*time.Second || got > time.Minute {
+		t.Errorf("%s is %v from now", at, got)
+	}
+}
+
+func TestMessage(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"message":"a\nb"}}`:                        "a b",
+		`{"type":"error","error":{"type":"x","message":"a"}}`: "a",
+		`{"error":"a"}`:                         "a",
+		`{"detail":"a"}`:                        "a",
+		`{"message":"a"}`:                       "a",
+		`{"errors":[{"code":1,"message":"a"}]}`: "a",
+		`{"errors":"a"}`:                        `{"errors":"a"}`,
+		`a`:                                     "a",
+		`<html>`:                                "",
+		``:                                      "",
+	} {
+		if got := Message([]byte(body)); got != want {
+			t.Errorf("%s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
+func TestCodeOfItsOwn(t *testing.T) {
+	a := &API{Key: "k-1", Code: func(status int, body []byte) fsys.Code {
+		if string(body) == "no k-1" {
+			return fsys.NotExist
+		}
+		return fsys.Internal
+	}}
+	if err := a.Refused(400, nil, []byte("no k-1")); fsys.CodeOf(err) != fsys.NotExist || fsys.ReasonOf(err) != "the server says: no (the key)" {
+		t.Errorf("got %v", err)
+	}
+	if err := a.Refused(400, nil, []byte("other")); fsys.CodeOf(err) != fsys.Invalid {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestBase(t *testing.T) {
+	for raw, want := range map[string]string{"http://x": "http://x/v1", "http://x/": "http://x/v1", "https://x/a/": "https://x/a"} {
+		if u, err := Base(raw, "/v1", "d", "http://e"); err != nil || u.String() != want {
+			t.Errorf("%s: got %v, %v, want %s", raw, u, err, want)
+		}
+	}
+}
+
+func TestEmbeddings(t *testing.T) {
+	vectors := []json.RawMessage{json.RawMessage(`[1.0,-0.5]`)}
+	for format, want := range map[string]string{
+		``:                           `[1.0,-0.5]`,
+		`,"encoding_format":"float"`: `[1.0,-0.5]`,
+		// 1 and -0.5 as IEEE 754 has them: 00 00 80 3f 00 00 00 bf.
+		`,"encoding_format":"base64"`: `"AACAPwAAAL8="`,
+	} {
+		b, err := compute.ParseBody([]byte(`{"model":"m","input":"x"` + format + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := compute.ParseRequest("", b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Embeddings(req, vectors, compute.Usage{Input: 3})
+		if full := `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + want + `}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}`; err != nil || string(got) != full {
+			t.Errorf("got  %s, %v\nwant %s", got, err, full)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
+
+	"agent9/fsys"
+	"agent9/providers/compute"
+)
+
+// Events calls each with the data of every server-sent event of res that has
+// any, until each returns false or an error, or the stream ends.
+func (a *API) Events(ctx context.Context, res *http.Response, each func(data []byte) (more bool, err error)) error {
+	// Some servers do not end the last event with an empty line.
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(res.Body, strings.NewReader("\n\n")), res.Body}
+	events := ssestream.NewDecoder(res)
+	for events.Next() {
+		data := bytes.TrimSpace(events.Event().Data)
+		if len(data) == 0 {
+			continue
+		}
+		if more, err := each(data); err != nil || !more {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := events.Err(); err != nil {
+		return a.Broken(err)
+	}
+	return nil
+}
+
+// A Stream is one answer as far as it came.
+type Stream struct {
+	Req  compute.Request
+	Emit func(compute.Chunk) error
+
+	Usage *compute.Usage // as the server counted; nil if it did not
+	Done  bool           // the server said that this is all
+
+	size     int
+	finished bool // a choice said why it ended
+}
+
+// Begun reports whether there was any output.
+func (s *Stream) Begun() bool { return s.size > 0 }
+
+// Send emits c, unless there is nothing in it.
+func (s *Stream) Send(c compute.Chunk) error {
+	s.finished = s.finished || c.Finish != ""
+	grown := len(c.Text) + len(c.Reasoning) + len(c.Refusal)
+	for _, call := range c.ToolCalls {
+		grown += len(call.Function.Name) + len(call.Function.Arguments)
+	}
+	s.size += grown
+	if grown == 0 && c.Finish == "" && len(c.ToolCalls) == 0 && len(c.Thinking) == 0 && c.Result == nil {
+		return nil
+	}
+	return s.Emit(c)
+}
+
+// End returns what the stream that ended with err has used. One that ended
+// without saying why was cut off.
+func (s *Stream) End(err error) (compute.Usage, error) {
+	if err == nil && !s.Done && !s.finished {
+		err = fsys.E(fsys.Unavailable, "the server ended the answer in the middle")
+	}
+	usage := compute.Estimate(s.Req, s.size)
+	if s.Usage != nil {
+		usage = *s.Usage
+	}
+	if err != nil {
+		return usage, err
+	}
+	return usage, s.Emit(compute.Chunk{Usage: &usage})
+}
