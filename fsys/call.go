@@ -268,6 +268,9 @@ type Ctl struct {
 	// Text is what a reader sees: the commands that there are, one per line.
 	Text   func(ctx context.Context) ([]byte, error)
 	Effect Effect
+	// Closed, if set, is called when a handle is closed, after all that it
+	// has done.
+	Closed func()
 }
 
 var _ Truncater = (*Ctl)(nil)
@@ -300,7 +303,12 @@ type ctlHandle struct {
 	replies []byte
 }
 
-func (h *ctlHandle) Close() error { return nil }
+func (h *ctlHandle) Close() error {
+	if h.ctl.Closed != nil {
+		h.ctl.Closed()
+	}
+	return nil
+}
 
 func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	if h.flag&Write == 0 {

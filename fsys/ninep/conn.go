@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"agent9/fsys"
 )
@@ -54,14 +55,35 @@ func (c *conn) serve() {
 	if err != io.EOF && c.ctx.Err() == nil {
 		c.srv.Log.Debug("connection ended", "peer", c.peer.Addr, "err", err)
 	}
+	close(c.work)
+	if c.srv.ctx.Err() != nil && c.session != nil {
+		c.part()
+	}
 	c.cancel()
 	closeConn(c.net)
-	close(c.work)
 	c.in.drop()
 	if c.session != nil {
 		c.session.end()
 	}
 	c.workers.Wait()
+}
+
+// parting is how long Shutdown waits for a client to take the last answers.
+const parting = time.Second / 2
+
+// part cancels what is under way, and sends the answers to it: who has had
+// something done hears that before the end.
+func (c *conn) part() {
+	c.session.cancelAll()
+	sent := make(chan struct{})
+	go func() { // ends with the workers
+		c.workers.Wait()
+		close(sent)
+	}()
+	select {
+	case <-sent:
+	case <-time.After(parting):
+	}
 }
 
 // readAll reads requests until nothing more can be read.

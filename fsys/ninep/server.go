@@ -127,7 +127,7 @@ func temporary(err error) bool {
 func (s *Server) ServeConn(conn net.Conn) {
 	s.init()
 	defer closeConn(conn)
-	if !s.track(conn, func() { conn.SetDeadline(past) }) {
+	if !s.track(conn, func() { conn.SetReadDeadline(past) }) {
 		return
 	}
 	defer s.untrack(conn)
@@ -147,8 +147,8 @@ func (s *Server) ServeConn(conn net.Conn) {
 	newConn(s, conn, peer).serve()
 }
 
-// Shutdown hangs up on every client and waits until all that they had open is
-// closed, or ctx is done.
+// Shutdown cancels what every client is waiting for, answers it, hangs up, and
+// waits until all that the clients had open is closed, or ctx is done.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()

@@ -54,6 +54,15 @@ func dialectOf(version string) (d dialect, ok bool) {
 // are closed as their requests end.
 func (s *session) end() { s.drop()() }
 
+// cancelAll cancels every request that is under way.
+func (s *session) cancelAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.tags {
+		r.cancel()
+	}
+}
+
 // drop closes the session: nothing of it is answered any more. What it
 // returns closes the handles, and may take as long as services let it.
 func (s *session) drop() func() {

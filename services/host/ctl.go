@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"strings"
+	"time"
 
 	"agent9/fsys"
 	"agent9/services/tokens"
@@ -96,7 +97,19 @@ func (h *Host) socket(ctx context.Context, args []string) ([]byte, error) {
 	return []byte(path + "\n"), err
 }
 
+// farewell is how long shutdown waits for ctl to be closed by who asked.
+const farewell = time.Second
+
+// shutdown ends the daemon when ctl is closed next, so that who writes to it
+// still hears that all went well, or soon.
 func (h *Host) shutdown(context.Context, []string) ([]byte, error) {
-	h.opts.Shutdown()
+	h.ending.Store(true)
+	time.AfterFunc(farewell, h.opts.Shutdown)
 	return nil, nil
+}
+
+func (h *Host) shutdownNow() {
+	if h.ending.Load() {
+		h.opts.Shutdown()
+	}
 }

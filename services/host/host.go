@@ -58,6 +58,7 @@ type Host struct {
 	count   atomic.Int64 // events since the start
 	started time.Time
 	root    *fsys.Table
+	ending  atomic.Bool // the operator has asked for it
 }
 
 // Open returns the host whose agents are in opts.Store, after it has finished
@@ -84,7 +85,7 @@ func Open(life context.Context, opts Options) (*Host, error) {
 		fsys.Entry{Name: "version", Node: fsys.Const(version())},
 		fsys.Entry{Name: "metrics", Node: fsys.Text(h.metrics)},
 		fsys.Entry{Name: "events", Node: &h.events},
-		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: h.ctl, Text: h.verbs}},
+		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: h.ctl, Text: h.verbs, Closed: h.shutdownNow}},
 		fsys.Entry{Name: "agents", Node: fsys.NewTableWith(h.agents)},
 		fsys.Entry{Name: "tokens", Node: h.tokens.Root()},
 	)
