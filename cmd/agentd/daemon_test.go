@@ -82,7 +82,7 @@ func (d *daemon) sock() string { return filepath.Join(d.dir, "sock") }
 func (d *daemon) command(args ...string) *exec.Cmd {
 	all := append([]string{"--data", d.data(), "--listen", "unix:" + d.sock(), "--compute", "echo=echo:"}, d.args...)
 	cmd := exec.Command(os.Args[0], append(all, args...)...)
-	cmd.Env = append(os.Environ(), daemonVar+"=1", "GORACE=halt_on_error=1")
+	cmd.Env = append(os.Environ(), daemonVar+"=1", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
 	return cmd
 }
 
@@ -406,13 +406,18 @@ type pending struct {
 // request that came later on the same connection has been answered.
 func (tr *tree) begin(h fsys.Handle) *pending {
 	tr.t.Helper()
+	return tr.beginAt(h, 0)
+}
+
+func (tr *tree) beginAt(h fsys.Handle, off int64) *pending {
+	tr.t.Helper()
 	p := &pending{done: make(chan struct{})}
 	started := make(chan struct{})
 	go func() {
 		defer close(p.done)
 		b := make([]byte, 1<<16)
 		close(started)
-		n, err := fsys.ReadAt(tr.t.Context(), h, b, 0)
+		n, err := fsys.ReadAt(tr.t.Context(), h, b, off)
 		p.text, p.err = string(b[:n]), err
 	}()
 	<-started

@@ -16,7 +16,12 @@ type wire struct {
 
 func rawDial(t *testing.T, d *daemon) *wire {
 	t.Helper()
-	conn, err := net.Dial("unix", d.sock())
+	return rawDialTo(t, "unix", d.sock())
+}
+
+func rawDialTo(t *testing.T, network, address string) *wire {
+	t.Helper()
+	conn, err := net.Dial(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"agent9/fsys"
+)
+
+// bound is how long the end of the daemon may take.
+const bound = 20 * time.Second
+
+// A hundred readers that wait do not keep the daemon, and each is told.
+func TestEndWithBlockedReaders(t *testing.T) {
+	for _, how := range []string{"SIGTERM", "SIGINT", "shutdown"} {
+		t.Run(how, func(t *testing.T) {
+			d := startDaemon(t)
+			r := d.root()
+			r.mkdir("agents", "alice")
+			own := r.ask("ctl", "socket alice")
+			alice := d.at("/agents/alice")
+			alice.make("goals", "kept", "text")
+
+			var trees []*tree
+			for range 5 {
+				trees = append(trees, d.at("/agents/alice"))
+			}
+			tr, err := attach(t, "unix", own, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			trees = append(trees, tr)
+			var waiting []*pending
+			for i := range 100 {
+				tr := trees[i%len(trees)]
+				h := tr.open([]string{"inbox/next", "logs/trace", "inbox/head"}[i%3], fsys.Read)
+				waiting = append(waiting, tr.begin(h))
+			}
+			waiting = append(waiting, r.begin(r.open("events", fsys.Read)))
+			for _, p := range waiting {
+				p.waits(t)
+			}
+			switch how {
+			case "SIGTERM":
+				d.signal(syscall.SIGTERM)
+			case "SIGINT":
+				d.signal(syscall.SIGINT)
+			case "shutdown":
+				// The answer comes before the end.
+				other := d.root()
+				other.write("ctl", "shutdown")
+			}
+			d.ends(bound)
+			for _, p := range waiting {
+				p.ends(t)
+				if p.err == nil {
+					t.Errorf("a reader got %q", p.text)
+				}
+			}
+			for _, path := range []string{d.sock(), own} {
+				if _, err := os.Lstat(path); err == nil {
+					t.Errorf("%s was left", path)
+				}
+			}
+			d.start()
+			equal(t, "a goal", d.at("/agents/alice").read("goals/kept"), "text")
+		})
+	}
+}
+
+// The mount of a daemon goes with it, also when somebody waits in it.
+func TestEndWithMount(t *testing.T) {
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		t.Skipf("no FUSE here: %v", err)
+	} else {
+		f.Close()
+	}
+	d := newDaemon(t)
+	dir := filepath.Join(d.dir, "mnt")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.args = append(d.args, "--mount", dir)
+	d.start()
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) }) // if the daemon did not
+	in := func(path string) string { return filepath.Join(dir, "agents/alice", path) }
+	if err := os.Mkdir(in(""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	// What a shell sees of a refusal is a number; the reason is in logs/errors.
+	half := os.WriteFile(in("inbox/new"), []byte(`{"body": "half`), 0o644)
+	if !errors.Is(half, syscall.EINVAL) {
+		t.Errorf("half a request: got %v, want EINVAL", half)
+	}
+	huge := os.WriteFile(in("inbox/new"), make([]byte, 100<<20), 0o644)
+	if !errors.Is(huge, syscall.EFBIG) {
+		t.Errorf("100 MB: got %v, want EFBIG", huge)
+	}
+	if err := os.Remove(in("")); !errors.Is(err, syscall.EBUSY) {
+		t.Errorf("rmdir of a running agent: got %v, want EBUSY", err)
+	}
+	alice := d.at("/agents/alice")
+	has(t, "logs/errors", alice.tail("logs/errors"), "the JSON value is not complete", "longer than this file takes", `"by":"operator"`)
+	equal(t, "inbox", alice.list("inbox"), inboxFiles)
+	if err := os.WriteFile(in("goals/open"), []byte("one\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(in("goals/open"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Remove(in("goals/open")); err != nil {
+		t.Errorf("removing what is open: %v", err)
+	}
+	b := make([]byte, 4)
+	if _, err := f.ReadAt(b, 0); err != nil || string(b) != "one\n" {
+		t.Errorf("reading what was removed: %q, %v", b, err)
+	}
+
+	ended := make(chan error, 1)
+	opened, err := os.Open(in("inbox/next"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer opened.Close()
+		_, err := opened.Read(make([]byte, 100))
+		ended <- err
+	}()
+	d.signal(syscall.SIGTERM)
+	d.ends(bound)
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a read in the mount got something")
+		}
+	case <-within(t).Done():
+		t.Error("a read in the mount did not end")
+	}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(mounts), dir) {
+		t.Error("the mount was left")
+	}
+}
+
+// Mounting where it cannot be done ends the daemon, which leaves nothing.
+func TestBadMount(t *testing.T) {
+	d := newDaemon(t)
+	d.refuses(1, []string{"--mount", filepath.Join(d.dir, "nowhere")}, filepath.Join(d.dir, "nowhere"))
+	if _, err := os.Lstat(d.sock()); err == nil {
+		t.Error("the operator's socket was left")
+	}
+}
