@@ -18,8 +18,8 @@ type attach struct {
 	name    string // the same for 9P2000
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	fids    atomic.Int32
-	revoked bool // guarded by the session's mu
+	fids    atomic.Int32 // also those that are being made
+	revoked bool         // guarded by the session's mu
 
 	contexts sync.Pool // of *opContext
 }
@@ -31,8 +31,17 @@ var errRevoked = fsys.E(fsys.Permission, "the grant was revoked or has expired")
 type options struct {
 	wait   time.Duration // the longest a read blocks before it reports the end; 0 is for ever
 	errors errorStyle
-	plain  bool // the client is a library, not v9fs
+	reader streamReader
 }
+
+// A streamReader says what kind of client reads Streams: see continuation.
+type streamReader uint8
+
+const (
+	anyReader   streamReader = iota // v9fs if it speaks 9P2000.L, else a library
+	plainReader                     // a library
+	v9fsReader                      // v9fs, also in 9P2000
+)
 
 // parseAname cuts the options off an aname such as "/agents/alice?wait=5s".
 func parseAname(aname string) (path string, o options, err error) {
@@ -50,7 +59,7 @@ func parseAname(aname string) (path string, o options, err error) {
 		case "errors":
 			o.errors, ok = map[string]errorStyle{"auto": autoErrors, "exact": exactErrors, "full": fullErrors}[value]
 		case "stream":
-			o.plain, ok = true, value == "plain"
+			o.reader, ok = map[string]streamReader{"plain": plainReader, "v9fs": v9fsReader}[value]
 		default:
 			return "", o, fsys.E(fsys.Invalid, "unknown option in aname: "+key)
 		}

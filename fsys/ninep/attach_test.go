@@ -20,7 +20,7 @@ func TestAname(t *testing.T) {
 		"":                            {},
 		"/agents/alice":               {path: "/agents/alice"},
 		"a9_xyz?wait=5s":              {path: "a9_xyz", o: options{wait: 5 * time.Second}},
-		"/?errors=exact&stream=plain": {path: "/", o: options{errors: exactErrors, plain: true}},
+		"/?errors=exact&stream=plain": {path: "/", o: options{errors: exactErrors, reader: plainReader}},
 		"?errors=full":                {o: options{errors: fullErrors}},
 		"?errors=auto&":               {},
 		"?":                           {},
@@ -136,6 +136,53 @@ func TestRevoke(t *testing.T) {
 	}
 	w.walk(9, 3, "s") // another attach of the same connection
 	w.must(message{Type: tlopen, Fid: 3})
+}
+
+// The end of a grant reaches a fid that was still being made when the only
+// other one was clunked.
+func TestRevokeAfterTheRootIsGone(t *testing.T) {
+	gate := &gated{Node: fsys.Const("x"), began: make(chan struct{}), go_: make(chan struct{}), closed: make(chan struct{}, 1)}
+	revoked := make(chan struct{})
+	s := &Server{Attach: func(context.Context, Peer, string, string) (Grant, error) {
+		return Grant{Root: gatedDir{gate}, Done: revoked}, nil
+	}}
+	w := connect(t, serve(t, s), linux, "")
+	walk := w.send(message{Type: twalk, Fid: 0, NewFid: 1, Names: []string{"slow"}})
+	await(t, gate.began, "the walk")
+	w.clunk(0)
+	gate.go_ <- struct{}{}
+	if m := w.recv(); m.Tag != walk || m.Type != rwalk {
+		t.Fatalf("the walk: %v %s", m.Type, m.failure())
+	}
+	w.must(message{Type: tgetattr, Fid: 1})
+	close(revoked)
+	for end := time.Now().Add(patience); ; {
+		if m := w.rpc(message{Type: tgetattr, Fid: 1}); m.error() != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the grant has ended and the fid still works")
+		}
+	}
+	w.fails(message{Type: tgetattr, Fid: 1}, fsys.Permission)
+}
+
+// What an attach needs is gone with its last fid.
+func TestAttachEnds(t *testing.T) {
+	s := &Server{Attach: func(context.Context, Peer, string, string) (Grant, error) {
+		return Grant{Root: fsys.NewTable(), Done: make(chan struct{})}, nil
+	}}
+	w := connect(t, serve(t, s), linux, "")
+	before := settled(t)
+	for fid := range uint32(50) {
+		fid++
+		w.must(message{Type: tattach, Fid: fid, Afid: noFid})
+		w.fails(message{Type: twalk, Fid: fid, NewFid: 1000, Names: []string{"nothing"}}, fsys.NotExist)
+		w.walk(fid, 1000)
+		w.clunk(fid)
+		w.clunk(1000)
+	}
+	settles(t, before+maxIdleWorkers)
 }
 
 func TestTLS(t *testing.T) {

@@ -160,8 +160,11 @@ func (s *session) reserve(r *request, num uint32) error {
 	case len(s.fids) >= s.conn.srv.MaxFids:
 		return fsys.E(fsys.Busy, "too many fids on this connection")
 	}
-	r.reserved = &fid{num: num}
+	r.reserved = &fid{num: num, att: r.att}
 	s.fids[num] = r.reserved
+	if r.att != nil {
+		r.att.fids.Add(1)
+	}
 	return nil
 }
 
@@ -250,8 +253,13 @@ func (s *session) forget(f *fid) {
 // release undoes what r held on fids. It returns a fid that r was the last to
 // use and whose handle nobody else will close.
 func (s *session) release(r *request) (unused *fid) {
-	if n := r.reserved; n != nil && !r.committed && s.fids[n.num] == n {
-		delete(s.fids, n.num)
+	if n := r.reserved; n != nil && !r.committed {
+		if s.fids[n.num] == n {
+			delete(s.fids, n.num)
+		}
+		if n.att != nil {
+			n.att.unuse()
+		}
 	}
 	f := r.fid
 	if f == nil {

@@ -60,7 +60,8 @@ func (r *request) readAt(ctx context.Context, p []byte, skip int) (int, error) {
 func (r *request) readStream(n int) error {
 	f, m := r.fid, &r.m
 	clip := r.s.msize - ioHeader
-	ambiguous := r.s.dialect == linux && !r.att.options.plain
+	reader := r.att.options.reader
+	ambiguous := reader == v9fsReader || reader == anyReader && r.s.dialect == linux
 	r.s.mu.Lock()
 	continued := f.tail.follows(m.Offset, m.Count, clip, ambiguous)
 	f.tail = continuation{} // until it is answered

@@ -26,8 +26,7 @@ func (r *request) walk() error {
 	}
 	return r.s.commit(r, func() error {
 		if n := r.reserved; n != nil {
-			n.att, n.at, n.state = r.att, at, fidWalked
-			r.att.fids.Add(1)
+			n.at, n.state = at, fidWalked
 			return nil
 		}
 		if f.gone || f.state != fidWalked {
@@ -75,9 +74,8 @@ func (r *request) xattrWalk() error {
 	r.m.Size = 0
 	return r.s.commit(r, func() error {
 		n := r.reserved
-		n.att, n.at, n.state = r.att, at, fidOpen
+		n.at, n.state = at, fidOpen
 		n.handle, n.flag = emptyHandle{}, fsys.Read
-		r.att.fids.Add(1)
 		return nil
 	})
 }

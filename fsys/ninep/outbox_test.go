@@ -1,0 +1,61 @@
+package ninep
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+func putBytes(o *outbox, n int) {
+	f := newFrame(n)
+	o.put(f)
+}
+
+// Reading requests stops while too much is unsent, and goes on after.
+func TestOutboxHoldsUpReading(t *testing.T) {
+	server, client := net.Pipe()
+	o := &outbox{conn: server, timeout: patience, limit: 1000, broken: func(error) {}}
+	putBytes(o, 999)
+	if err := o.wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	putBytes(o, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go o.flush()
+	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil { // it is writing, and goes on only if we read
+		t.Fatal(err)
+	}
+	waited := make(chan error)
+	go func() { waited <- o.wait(ctx) }()
+	cancel()
+	if err := await(t, waited, "the wait to end with its context"); err != context.Canceled {
+		t.Errorf("with 1000 bytes unsent: %v", err)
+	}
+	go func() { waited <- o.wait(t.Context()) }()
+	if _, err := io.ReadFull(client, make([]byte, 999)); err != nil {
+		t.Fatal(err)
+	}
+	if err := await(t, waited, "the wait to end when all is sent"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOutboxGivesUp(t *testing.T) {
+	server, _ := net.Pipe()
+	broken := make(chan error, 10)
+	o := &outbox{conn: server, timeout: 10 * time.Millisecond, limit: 1000, broken: func(err error) { broken <- err }}
+	putBytes(o, 5000)
+	o.flush()
+	if err := await(t, broken, "the timeout"); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("broken: %v", err)
+	}
+	putBytes(o, 5000)
+	o.flush()
+	if err := o.wait(t.Context()); err == nil || len(broken) > 0 || len(o.queue) > 0 {
+		t.Errorf("after that: %v, told %d more times, %d queued", err, len(broken), len(o.queue))
+	}
+}
