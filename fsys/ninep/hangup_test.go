@@ -101,6 +101,9 @@ func TestShutdownHangsUp(t *testing.T) {
 	if len(sp.closed) != 1 || len(sp.ended) != 1 {
 		t.Errorf("after Shutdown %d handles were closed and %d reads have ended, want 1, 1", len(sp.closed), len(sp.ended))
 	}
+	if m := w.recv(); fsys.CodeOf(m.error()) != fsys.Canceled || m.error() == nil {
+		t.Errorf("the read was answered by %v %s", m.Type, m.failure())
+	}
 	w.hungUp()
 	if c, err := net.Dial("unix", addr); err == nil {
 		c.Close()

@@ -1,0 +1,148 @@
+package ninep
+
+import "agent9/fsys"
+
+// begin registers r, or answers it at once if it can: with an error, or as
+// it needs no service.
+func (s *session) begin(r *request) (answered bool, err error) {
+	c, m := s.conn, &r.m
+	if m.Type != tclunk && int(c.running.Load()) >= c.srv.MaxRequests {
+		return false, fsys.E(fsys.Busy, "too many requests are under way on this connection")
+	}
+	if m.Type == twrite {
+		if err := r.keepBody(); err != nil {
+			return false, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch m.Type {
+	case tauth:
+		return false, errNoAuth
+	case tattach:
+		if m.Afid != noFid {
+			return false, errNoAuth
+		}
+		err = s.reserve(r, m.Fid)
+		r.ctx = &opContext{Context: s.ctx}
+	default:
+		err = s.beginFid(r)
+	}
+	if err != nil {
+		return false, err
+	}
+	if m.Type == tclunk && r.fid.handle == nil && r.fid.state == fidWalked {
+		r.fid.att.unuse()
+		return true, nil
+	}
+	s.tags[m.Tag] = r
+	c.running.Add(1)
+	return false, nil
+}
+
+// keepBody makes the data of a Twrite outlive the reader's buffer.
+func (r *request) keepBody() error {
+	r.body, r.m.Data = r.conn.in.keep(r.m.Data)
+	if !r.conn.data.try(r.body) {
+		r.body.free()
+		r.body = nil
+		return errTooMuch
+	}
+	return nil
+}
+
+// lookUp returns a fid that is in use.
+func (s *session) lookUp(num uint32) (*fid, error) {
+	if f := s.fids[num]; f != nil && f.state != fidReserved {
+		return f, nil
+	}
+	return nil, fsys.BadHandle
+}
+
+// reserve makes num a fid of r, to be in use when r commits.
+func (s *session) reserve(r *request, num uint32) error {
+	switch {
+	case num == noFid:
+		return fsys.E(fsys.BadHandle, "this number cannot be a fid")
+	case s.fids[num] != nil:
+		return fsys.E(fsys.BadHandle, "the new fid is in use")
+	case len(s.fids) >= s.conn.srv.MaxFids:
+		return fsys.E(fsys.Busy, "too many fids on this connection")
+	}
+	r.reserved = &fid{num: num, att: r.att}
+	s.fids[num] = r.reserved
+	if r.att != nil {
+		r.att.fids.Add(1)
+	}
+	return nil
+}
+
+// beginFid finds the fids of r and checks that they are fit for it.
+func (s *session) beginFid(r *request) (err error) {
+	m := &r.m
+	num := m.Fid
+	switch m.Type {
+	case tmkdir, tunlinkat, tsymlink, tmknod, tlink:
+		num = m.DirFid
+	case trename, trenameat:
+		if r.dir, err = s.lookUp(m.DirFid); err != nil {
+			return err
+		}
+	}
+	f, err := s.lookUp(num)
+	if err != nil {
+		return err
+	}
+	if f.att.revoked && m.Type != tclunk && m.Type != tremove {
+		return errRevoked
+	}
+	r.fid, r.att = f, f.att
+	switch m.Type {
+	case twalk:
+		// Clients of 9P2000.L walk from open directories (diodls), and their
+		// servers let them; walk(5) does not.
+		if f.state != fidWalked && (s.dialect == plan9 || m.NewFid == m.Fid) {
+			return fsys.E(fsys.BadHandle, "an open fid cannot be walked")
+		}
+		if m.NewFid != m.Fid {
+			err = s.reserve(r, m.NewFid)
+		}
+	case txattrwalk:
+		err = s.reserve(r, m.NewFid)
+	case topen, tlopen, tcreate, tlcreate:
+		if f.state != fidWalked {
+			return fsys.E(fsys.BadHandle, "the fid is open already")
+		}
+		f.state, r.opening = fidBusy, true
+	case tread, treaddir:
+		err = s.use(r, fsys.Read)
+	case twrite:
+		err = s.use(r, fsys.Write)
+	case tfsync, tlock, tgetlock:
+		err = s.use(r, 0)
+	case twstat:
+		if f.state == fidOpen {
+			err = s.use(r, 0)
+		}
+	case tclunk, tremove:
+		s.forget(f)
+	}
+	if err == nil {
+		r.ctx = r.att.newContext(r)
+	}
+	return err
+}
+
+// use registers r as a user of its fid's handle, which must be open for flag.
+func (s *session) use(r *request, flag fsys.Flag) error {
+	f := r.fid
+	switch {
+	case f.state != fidOpen:
+		return fsys.E(fsys.BadHandle, "the fid is not open")
+	case f.flag&flag != flag:
+		return fsys.E(fsys.BadHandle, "the fid is not open for this")
+	}
+	r.using = true
+	f.ops = append(f.ops, r)
+	return nil
+}
