@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -237,14 +236,7 @@ func TestTokenTwice(t *testing.T) {
 func TestNoWatcherIsLeft(t *testing.T) {
 	_, r, address := overTCP(t)
 	token := r.ask("ctl", "token alice")
-	goroutines := func() int {
-		_, rest, _ := strings.Cut(r.read("metrics"), "\nagent9_goroutines ")
-		n, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
+	goroutines := func() int { return r.metric("agent9_goroutines") }
 	before := goroutines()
 	var clients []*ninep.Client
 	for range 20 {
