@@ -44,13 +44,13 @@ func (e *ChatEvent) Failed() bool { return e.Error != nil && string(e.Error) != 
 
 // Add passes e on.
 func (s *Stream) Add(e ChatEvent) error {
-	for i, choice := range e.Choices {
+	if s.size == 0 {
+		s.ID, s.Model = e.ID, e.Model
+	}
+	for _, choice := range e.Choices {
 		c := choice.Delta.Chunk()
 		c.Choice, c.Finish = choice.Index, choice.FinishReason
 		c.Text += choice.Text
-		if s.size == 0 && i == 0 {
-			c.ID, c.Model = e.ID, e.Model
-		}
 		if err := s.Send(c); err != nil {
 			return err
 		}

@@ -45,15 +45,15 @@ type Stream struct {
 	Req  compute.Request
 	Emit func(compute.Chunk) error
 
-	Usage *compute.Usage // as the server counted; nil if it did not
-	Done  bool           // the server said that this is all
+	Prompt *compute.Usage // what the server counted of the input; nil if it did not, or not yet
+	Usage  *compute.Usage // all that the server counted; nil if it did not, or not yet
+	Done   bool           // the server said that this is all
+
+	ID, Model string // the server's names, for the first chunk
 
 	size     int
 	finished bool // a choice said why it ended
 }
-
-// Begun reports whether there was any output.
-func (s *Stream) Begun() bool { return s.size > 0 }
 
 // Send emits c, unless there is nothing in it.
 func (s *Stream) Send(c compute.Chunk) error {
@@ -66,6 +66,7 @@ func (s *Stream) Send(c compute.Chunk) error {
 	if grown == 0 && c.Finish == "" && len(c.ToolCalls) == 0 && len(c.Thinking) == 0 && c.Result == nil {
 		return nil
 	}
+	c.ID, c.Model, s.ID, s.Model = s.ID, s.Model, "", ""
 	return s.Emit(c)
 }
 
@@ -76,6 +77,9 @@ func (s *Stream) End(err error) (compute.Usage, error) {
 		err = fsys.E(fsys.Unavailable, "the server ended the answer in the middle")
 	}
 	usage := compute.Estimate(s.Req, s.size)
+	if s.Prompt != nil {
+		usage.Input, usage.Cached, usage.Written = s.Prompt.Input, s.Prompt.Cached, s.Prompt.Written
+	}
 	if s.Usage != nil {
 		usage = *s.Usage
 	}
