@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ type bank struct {
 	now      atomic.Pointer[time.Time]
 	accounts map[string]*budget.Account
 	noted    []string
+	of       map[*budget.Approvals]*budget.Account
 }
 
 func newBank(t *testing.T, s store.Updater) *bank {
@@ -39,7 +41,9 @@ func (b *bank) open(name string, limits budget.Limits) *budget.Account {
 		Now:      func() time.Time { return *b.now.Load() },
 		Defaults: limits,
 		Note: func(_ store.Store, event string, detail any) error {
-			b.noted = append(b.noted, event+" "+detail.(budget.Entry).Hold)
+			var d struct{ Hold, ID string }
+			b.must(json.Unmarshal(fsys.Line(detail), &d))
+			b.noted = append(b.noted, event+" "+d.Hold+d.ID)
 			return nil
 		},
 		Parent: func(_ context.Context, name string) (*budget.Account, error) {

@@ -92,11 +92,15 @@ func (b *books) enter(tx store.Store, e Entry) error {
 	if err := b.a.ledger.Append(tx, fsys.Line(e)); err != nil {
 		return err
 	}
-	if b.a.opts.Note == nil {
+	e.Time = "" // an event has a time of its own
+	return b.a.note(tx, "budget."+e.Kind, e)
+}
+
+func (a *Account) note(tx store.Store, event string, detail any) error {
+	if a.opts.Note == nil {
 		return nil
 	}
-	e.Time = "" // an event has a time of its own
-	return b.a.opts.Note(tx, "budget."+e.Kind, e)
+	return a.opts.Note(tx, event, detail)
 }
 
 // maxDepth is how many accounts may lie one above the other.

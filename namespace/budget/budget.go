@@ -4,6 +4,11 @@
 //	usage    what is held, spent and left, as JSON
 //	ledger   a stream of JSON lines: every hold, settle, release, change of limits
 //
+// and, beside them, approvals/:
+//
+//	<id>     what waits for a person's agreement, as JSON; write approve, or
+//	         deny [REASON]
+//
 // Work that costs money takes a [Hold] on the most that it may cost, in the
 // transaction that records the work, and settles it in the one that records
 // how it ended. Everything lies in the store and is read and written inside
@@ -21,6 +26,9 @@
 //
 // Accounts form a tree by the parent that limits name: a hold is taken from
 // an account and all those above it, or from none.
+//
+// Above the lowest approval threshold of these accounts, work that can wait
+// does, with its money held: see [Approvals]. Other work is refused.
 package budget
 
 import (
@@ -38,13 +46,16 @@ type Micros int64
 // dollars.
 const Most Micros = 1e15
 
-// Limits say how much an account may spend; nil is no limit. Above the
-// approval threshold a person must agree, which is for services to ask.
+// Limits say how much an account may spend; nil is no limit.
 type Limits struct {
-	PerTick           *Micros `json:"per_tick_microusd"`
-	PerDay            *Micros `json:"per_day_microusd"`
-	Total             *Micros `json:"total_microusd"`
+	PerTick *Micros `json:"per_tick_microusd"`
+	PerDay  *Micros `json:"per_day_microusd"`
+	Total   *Micros `json:"total_microusd"`
+	// ApprovalThreshold is the most that one piece of work may cost without a
+	// person's agreement, and ApprovalExpires, in milliseconds, how long that
+	// is waited for; nil is a day.
 	ApprovalThreshold *Micros `json:"approval_threshold_microusd"`
+	ApprovalExpires   *int64  `json:"approval_expires_ms"`
 	Parent            string  `json:"parent,omitempty"`
 }
 

@@ -79,6 +79,9 @@ func (a *Account) SetLimits(ctx context.Context, tx store.Store, l Limits) error
 			return err
 		}
 	}
+	if ms := l.ApprovalExpires; ms != nil && (*ms < 1 || *ms > longestWait.Milliseconds()) {
+		return fsys.E(fsys.Invalid, fmt.Sprintf("approval_expires_ms is from 1 to %d, not %d", longestWait.Milliseconds(), *ms))
+	}
 	in := func(b *Account) store.Store { return store.In(tx, b.st) }
 	if err := store.PutJSON(ctx, in(a), limitsKey, l); err != nil {
 		return err
@@ -114,11 +117,13 @@ func parseLimits(doc []byte) (Limits, error) {
 		return l, nil
 	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_microusd"):
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of millionths of a dollar, or null for no limit, not %s", wrong.Field, wrong.Value))
+	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_ms"):
+		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of milliseconds, not %s", wrong.Field, wrong.Value))
 	case errors.As(err, &wrong) && wrong.Field != "":
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value))
 	case err == nil, wrong != nil:
 		return l, fsys.E(fsys.Invalid, "limits are one JSON object, such as {\"per_day_microusd\": 5000000}")
 	}
 	// The only text that tells which field is unknown.
-	return l, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: ")+": there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd and parent")
+	return l, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: ")+": there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms and parent")
 }

@@ -18,11 +18,11 @@ func TestLimitsFile(t *testing.T) {
 		b.must(err)
 		return string(doc)
 	}
-	first := `{"per_tick_microusd":null,"per_day_microusd":null,"total_microusd":100,"approval_threshold_microusd":null}` + "\n"
+	first := `{"per_tick_microusd":null,"per_day_microusd":null,"total_microusd":100,"approval_threshold_microusd":null,"approval_expires_ms":null}` + "\n"
 	if got := read(); got != first {
 		t.Errorf("got %s, want %s", got, first)
 	}
-	const fields = "there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd and parent"
+	const fields = "there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms and parent"
 	for doc, reason := range map[string]string{
 		`{"per_day_microusd": 5, "per_week_microusd": 1}`: `unknown field "per_week_microusd": ` + fields,
 		`{"per_day_microusd": 1.5}`:                       "per_day_microusd is a whole number of millionths of a dollar, or null for no limit, not number 1.5",
@@ -55,7 +55,7 @@ func TestLimitsFile(t *testing.T) {
 	if l.Total != nil || *l.PerDay != 120 || *l.ApprovalThreshold != 1000 {
 		t.Errorf("got limits %s", fsys.Line(l))
 	}
-	want := `{"time":"2026-01-01T12:00:00.000Z","kind":"limits","limits":{"per_tick_microusd":null,"per_day_microusd":120,"total_microusd":null,"approval_threshold_microusd":1000},"by":"operator"}`
+	want := `{"time":"2026-01-01T12:00:00.000Z","kind":"limits","limits":{"per_tick_microusd":null,"per_day_microusd":120,"total_microusd":null,"approval_threshold_microusd":1000,"approval_expires_ms":null},"by":"operator"}`
 	if got := b.ledger(a); !strings.Contains(got, want) {
 		t.Errorf("the ledger\n%slacks\n%s", got, want)
 	}

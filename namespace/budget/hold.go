@@ -25,6 +25,8 @@ type record struct {
 	Since time.Time `json:"since"`
 	// Above are the holds of the same work in the accounts above.
 	Above []above `json:"above,omitempty"`
+	// Waits says that the work waits for an approval.
+	Waits bool `json:"waits,omitempty"`
 }
 
 type above struct {
@@ -44,18 +46,30 @@ func (h *Hold) What() string { return h.record.What }
 // Since is when the hold was taken.
 func (h *Hold) Since() time.Time { return h.record.Since }
 
+// Waits reports whether the work may not begin yet, because a person must
+// agree first: see [Approvals].
+func (h *Hold) Waits() bool { return h.record.Waits }
+
 // Take sets max aside for what, from the account of ctx and all those above
 // it, in the transaction that tx belongs to. It refuses with fsys.Exhausted,
-// and a reason that says what is left; the caller then undoes the transaction.
+// and a reason that says what is left, and with fsys.Permission above the
+// approval threshold of any of them; the caller then undoes the transaction.
 func Take(ctx context.Context, tx store.Store, max Micros, what string) (*Hold, error) {
 	a, ok := From(ctx)
 	if !ok {
 		return nil, errNoBudget
 	}
+	return a.take(context.WithoutCancel(ctx), tx, max, what, func(h *Hold, over *books) error {
+		return fsys.E(fsys.Permission, fmt.Sprintf("the job may cost %d µ$, and above %d µ$ it needs an approval, which cannot be asked for here; a lower max_cost_microusd may do", max, *over.limits.ApprovalThreshold))
+	})
+}
+
+// take is Take; above a threshold of the account that over has the books of,
+// ask decides about the hold, which waits.
+func (a *Account) take(ctx context.Context, tx store.Store, max Micros, what string, ask func(h *Hold, over *books) error) (*Hold, error) {
 	if err := checkAmount(max); err != nil {
 		return nil, err
 	}
-	ctx = context.WithoutCancel(ctx)
 	chain, err := a.chain(ctx, func(b *Account) store.Store { return store.In(tx, b.st) })
 	if err != nil {
 		return nil, err
@@ -73,12 +87,30 @@ func Take(ctx context.Context, tx store.Store, max Micros, what string) (*Hold, 
 		}
 		held = append(held, above{chain[i-1].limits.Parent, id})
 	}
-	r := record{Max: max, What: what, Since: chain[0].now, Above: held}
+	over := strictest(chain, max)
+	r := record{Max: max, What: what, Since: chain[0].now, Above: held, Waits: over != nil}
 	id, err := chain[0].hold(ctx, tx, "", r)
 	if err != nil {
 		return nil, err
 	}
-	return &Hold{a, id, r}, nil
+	h := &Hold{a, id, r}
+	if over != nil {
+		return h, ask(h, over)
+	}
+	return h, nil
+}
+
+// strictest returns the books with the lowest approval threshold, if max is
+// above one.
+func strictest(chain []*books, max Micros) *books {
+	var over *books
+	for _, b := range chain {
+		t := b.limits.ApprovalThreshold
+		if t != nil && max > *t && (over == nil || *t < *over.limits.ApprovalThreshold) {
+			over = b
+		}
+	}
+	return over
 }
 
 // hold writes r to the books, on behalf of the account below that is named.

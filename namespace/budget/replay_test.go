@@ -1,6 +1,7 @@
 package budget_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
+	"agent9/store"
 	"agent9/store/mem"
 )
 
@@ -93,10 +95,18 @@ func TestLedgerAddsUp(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		b := newBank(t, mem.New())
-		team := b.open("team", budget.Limits{PerDay: new(budget.Micros(2000))})
+		team := b.open("team", budget.Limits{PerDay: new(budget.Micros(2000)), ApprovalThreshold: new(budget.Micros(80))})
 		a := b.open("alice", budget.Limits{PerTick: new(budget.Micros(300)), PerDay: new(budget.Micros(1000)), Parent: "team"})
+		asking := b.asking(a)
 		var open []*budget.Hold
-		paid := 0
+		asking.Tell("test", func(_ context.Context, tx store.Store, _ int64, h *budget.Hold, refused error) error {
+			if refused != nil {
+				return h.Settle(tx, 0, fsys.ReasonOf(refused))
+			}
+			open = append(open, h)
+			return nil
+		})
+		paid, asked := 0, 0
 		for i := range 300 {
 			switch r.IntN(10) {
 			case 0:
@@ -104,12 +114,20 @@ func TestLedgerAddsUp(t *testing.T) {
 			case 1:
 				b.setClock(fmt.Sprintf("2026-01-%02dT%02d:00:00Z", 1+i/30, r.IntN(24)))
 			case 2, 3, 4, 5:
-				h, err := b.take(a, budget.Micros(r.IntN(100)))
-				if err == nil {
+				h, err := b.ask(asking, budget.Micros(r.IntN(100)))
+				if err == nil && h.Waits() {
+					asked++
+				} else if err == nil {
 					open = append(open, h)
 					paid++
 				} else if fsys.CodeOf(err) != fsys.Exhausted {
 					t.Fatal(err)
+				}
+			case 6:
+				for _, id := range b.names(asking.Root()) {
+					if err := b.decide(asking, id, []string{"approve", "deny"}[r.IntN(2)]); err != nil && fsys.CodeOf(err) != fsys.Busy { // expired
+						t.Fatal(err)
+					}
 				}
 			default:
 				if len(open) > 0 {
@@ -121,8 +139,8 @@ func TestLedgerAddsUp(t *testing.T) {
 		}
 		b.replay(a)
 		b.replay(team)
-		if paid < 20 {
-			t.Errorf("seed %d: only %d holds, the test says little", seed, paid)
+		if paid < 20 || asked == 0 {
+			t.Errorf("seed %d: only %d holds, %d of them asked for, the test says little", seed, paid, asked)
 		}
 	}
 }

@@ -49,6 +49,9 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 	if hold == nil {
 		return Usage{}, fsys.E(fsys.Permission, "no money was set aside for this")
 	}
+	if hold.Waits() {
+		return Usage{}, fsys.E(fsys.Permission, "this waits for an approval")
+	}
 	if !r.Can(req.Kind) {
 		return Usage{}, fsys.E(fsys.Unsupported, "the provider "+r.id+" cannot do "+string(req.Kind))
 	}

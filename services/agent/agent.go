@@ -4,6 +4,7 @@
 //	/             status: README, status, ctl, mounts, events
 //	/config       the operator's settings             A
 //	/budget       limits, usage, ledger               A
+//	/approvals    what waits for the operator         A
 //	/inbox  /deadletter  /outbox
 //	/logs
 //	/goals
@@ -57,14 +58,15 @@ type Agent struct {
 	st    store.Updater
 	gone  atomic.Bool
 
-	status   *status.Service
-	budget   *budget.Account
-	inbox    *inbox.Inbox
-	outbox   *inbox.Outbox
-	logs     *logs.Logs
-	goals    *files.Tree
-	identity *identity.Service
-	compute  *compute.Service
+	status    *status.Service
+	budget    *budget.Account
+	approvals *budget.Approvals
+	inbox     *inbox.Inbox
+	outbox    *inbox.Outbox
+	logs      *logs.Logs
+	goals     *files.Tree
+	identity  *identity.Service
+	compute   *compute.Service
 
 	operator, self *namespace.Namespace
 }
@@ -120,6 +122,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name string) (*Ag
 	}); err != nil {
 		return nil, err
 	}
+	a.approvals = budget.NewApprovals(house.Life, a.budget)
 	a.inbox = inbox.New(store.Sub(st, inboxPart), inbox.Options{Config: a.inboxConfig, Note: a.note})
 	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note); err != nil {
 		return nil, err
@@ -129,7 +132,11 @@ func Open(ctx context.Context, st store.Updater, house *House, name string) (*Ag
 	}
 	if a.compute, err = compute.Open(house.Life, compute.Config{
 		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,
+		Approvals: a.approvals,
 	}); err != nil {
+		return nil, err
+	}
+	if err := a.approvals.Start(ctx); err != nil {
 		return nil, err
 	}
 	a.operator = a.view(viewer{operator: true})
@@ -162,7 +169,7 @@ func (a *Agent) Stopped() bool { return a.status.State() == status.Stopped }
 // and ends what is read there.
 func (a *Agent) Remove() {
 	a.gone.Store(true)
-	for _, s := range []interface{ End() }{a.logs, a.budget, a.inbox, a.outbox} {
+	for _, s := range []interface{ End() }{a.logs, a.budget, a.approvals, a.inbox, a.outbox} {
 		s.End()
 	}
 }
@@ -210,7 +217,8 @@ func (a *Agent) fill(ctx context.Context, r *status.Report) error {
 		return err
 	}
 	r.Queues.Jobs = a.compute.Unfinished()
-	return nil
+	r.Queues.Approvals, err = a.approvals.Waiting(ctx)
+	return err
 }
 
 // Interrupted reports whether the agent whose part of the store is st has work
@@ -224,4 +232,7 @@ func (a *Agent) Wait(ctx context.Context) error { return a.compute.Wait(ctx) }
 
 // Close cuts off what the agent is doing and waits until that is recorded, or
 // until ctx ends.
-func (a *Agent) Close(ctx context.Context) error { return a.compute.Close(ctx) }
+func (a *Agent) Close(ctx context.Context) error {
+	a.approvals.End()
+	return a.compute.Close(ctx)
+}

@@ -23,6 +23,7 @@ var rows = []row{
 	{path: "/", service: "status", root: func(a *Agent) fsys.Node { return a.status.Root() }},
 	{path: "/config", service: "status", root: func(a *Agent) fsys.Node { return a.status.ConfigFile() }, admin: true},
 	{path: "/budget", service: "budget", root: func(a *Agent) fsys.Node { return a.budget.Root() }, admin: true},
+	{path: "/approvals", service: "budget", root: func(a *Agent) fsys.Node { return a.approvals.Root() }, admin: true},
 	{path: "/inbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.Root() }},
 	{path: "/deadletter", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.DeadLetter() }},
 	{path: "/outbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.outbox.Root() }},

@@ -75,6 +75,9 @@ type Config struct {
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account
+	// Approvals ask for what is above the approval threshold of Account; nil
+	// means that such jobs are refused.
+	Approvals *budget.Approvals
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -145,6 +148,9 @@ func Open(life context.Context, config Config) (*Service, error) {
 		return nil, err
 	}
 	s.limit = p.limits()
+	if config.Approvals != nil {
+		config.Approvals.Tell(approvalService, s.approved)
+	}
 	return s, s.recover(life)
 }
 
@@ -154,14 +160,14 @@ func (s *Service) Root() fsys.Node { return s.root }
 // Policy returns the policy file, which is also at policy below Root.
 func (s *Service) Policy() fsys.Node { return s.policy }
 
-// Unfinished returns how many jobs are queued or running.
+// Unfinished returns how many jobs wait or run.
 func (s *Service) Unfinished() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live) + s.recording
 }
 
-// CancelAll cancels every job that is queued or running, the last one first,
+// CancelAll cancels every job that waits or runs, the last one first,
 // so that none of them starts because another one ends.
 func (s *Service) CancelAll() error {
 	s.mu.Lock()
@@ -176,7 +182,7 @@ func (s *Service) CancelAll() error {
 }
 
 // Interrupted reports whether the records in st have jobs that the end of the
-// program cut off, which the next Open settles.
+// program cut off, which the next Open settles, or that wait for an approval.
 func Interrupted(ctx context.Context, st store.Store) (bool, error) {
 	page, err := st.List(ctx, openPrefix, "", 1)
 	return len(page) > 0, err

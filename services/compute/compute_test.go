@@ -28,6 +28,8 @@ type desk struct {
 	db      store.Updater
 	ctx     context.Context // who asks
 	account *budget.Account
+	asking  *budget.Approvals // nil: nobody is asked
+	now     func() time.Time  // nil: time.Now
 	fake    *fake.Provider
 	others  []*provider.Runner
 	svc     *compute.Service
@@ -56,26 +58,27 @@ func newDeskOn(t *testing.T, db store.Updater, f *fake.Provider, others ...*prov
 func (d *desk) open() {
 	d.Helper()
 	var err error
-	d.account, err = budget.Open(d.Context(), store.Sub(d.db, "budget/"), budget.Options{Name: "alice"})
+	d.account, err = budget.Open(d.Context(), store.Sub(d.db, "budget/"), budget.Options{Name: "alice", Now: d.now, Note: d.note})
 	d.must(err)
 	d.ctx = budget.With(fsys.WithCaller(d.Context(), "alice"), d.account)
 	life, stop := context.WithCancel(context.WithoutCancel(d.Context()))
 	d.stop = stop
+	if d.asking != nil {
+		d.asking.End()
+		d.asking = budget.NewApprovals(life, d.account)
+	}
 	d.svc, err = compute.Open(life, compute.Config{
 		Store:     store.Sub(d.db, "compute/"),
 		Account:   d.account,
+		Approvals: d.asking,
+		Now:       d.now,
 		Providers: append([]*provider.Runner{provider.NewRunner("main", d.fake)}, d.others...),
-		Note: func(tx store.Store, event string, detail any) error {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if err := d.failNote[event]; err != nil {
-				return err
-			}
-			d.events = append(d.events, event)
-			return nil
-		},
+		Note:      d.note,
 	})
 	d.must(err)
+	if d.asking != nil {
+		d.must(d.asking.Start(d.Context()))
+	}
 	svc := d.svc
 	d.Cleanup(func() {
 		d.fake.Open("deaf")
@@ -85,6 +88,19 @@ func (d *desk) open() {
 			d.Error(err)
 		}
 	})
+}
+
+// note takes down the events, but for those of the ledger.
+func (d *desk) note(_ store.Store, event string, _ any) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.failNote[event]; err != nil {
+		return err
+	}
+	if !strings.HasPrefix(event, "budget.") {
+		d.events = append(d.events, event)
+	}
+	return nil
 }
 
 func (d *desk) must(err error) {
@@ -430,7 +446,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%d ran, want 3", d.fake.Runs())
 	}
 	d.money(0, 30)
-	if got := d.read("usage"); !strings.Contains(got, `"jobs":{"cancelled":1,"done":3,"failed":0,"queued":0,"running":0}`) {
+	if got := d.read("usage"); !strings.Contains(got, `"jobs":{"awaiting-approval":0,"cancelled":1,"done":3,"failed":0,"queued":0,"running":0}`) {
 		t.Errorf("usage: %s", got)
 	}
 	d.ask(say("more"))

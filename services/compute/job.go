@@ -56,7 +56,10 @@ func (s *Service) newJob(n int64, name string, sub *submission, pl plan, hold *b
 		Free:     pl.free,
 		Price:    pl.price,
 	}
-	if now {
+	switch {
+	case hold.Waits():
+		j.rec.State = Awaiting
+	case now:
 		j.rec.State, j.rec.Started = Running, j.rec.Created
 	}
 	j.ctx, j.cancel = context.WithCancelCause(s.life)
@@ -177,6 +180,7 @@ type statusFile struct {
 	Job      int64         `json:"job"`
 	Key      string        `json:"idempotency_key,omitempty"`
 	State    State         `json:"state"`
+	Approval string        `json:"approval,omitempty"` // what it waits for
 	Kind     provider.Kind `json:"kind"`
 	Provider string        `json:"provider"`
 	Model    string        `json:"model"`
@@ -198,6 +202,9 @@ func (j *job) status(context.Context) (statusFile, error) {
 	}
 	if !r.State.ended() {
 		f.Held = r.Held
+	}
+	if r.State == Awaiting {
+		f.Approval = r.Hold
 	}
 	return f, nil
 }

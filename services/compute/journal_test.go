@@ -182,7 +182,7 @@ func TestRemoveWhatRuns(t *testing.T) {
 		t.Errorf("who waited for the result got %q, %v", b, err)
 	}
 	d.money(0, 20)
-	if got := d.read("usage"); !strings.Contains(got, `"jobs":{"cancelled":0,"done":0,"failed":0,"queued":0,"running":0}`) {
+	if got := d.read("usage"); !strings.Contains(got, `"jobs":{"awaiting-approval":0,"cancelled":0,"done":0,"failed":0,"queued":0,"running":0}`) {
 		t.Errorf("usage: %s", got)
 	}
 	for _, key := range d.keys() {

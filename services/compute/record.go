@@ -14,6 +14,7 @@ import (
 type State string
 
 const (
+	Awaiting  State = "awaiting-approval"
 	Queued    State = "queued"
 	Running   State = "running"
 	Done      State = "done"
@@ -21,7 +22,7 @@ const (
 	Cancelled State = "cancelled"
 )
 
-func (s State) ended() bool { return s != Queued && s != Running }
+func (s State) ended() bool { return s != Awaiting && s != Queued && s != Running }
 
 // record is what the store has of a job, apart from what it read and wrote.
 type record struct {

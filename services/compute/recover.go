@@ -10,7 +10,8 @@ import (
 	"agent9/store"
 )
 
-// recover ends the jobs that the end of the program cut off.
+// recover ends the jobs that the end of the program cut off, and lets those
+// wait on that wait for an approval.
 func (s *Service) recover(ctx context.Context) error {
 	for p, err := range store.All(ctx, s.st, openPrefix) {
 		if err != nil {
@@ -31,6 +32,9 @@ func (s *Service) interrupted(ctx context.Context, n int64) error {
 	rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
 	if err != nil {
 		return err
+	}
+	if rec.State == Awaiting && s.config.Approvals != nil {
+		return s.await(ctx, rec)
 	}
 	hold, err := s.resume(ctx, rec)
 	if err != nil {

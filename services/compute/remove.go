@@ -30,6 +30,11 @@ func (s *Service) remove(ctx context.Context, j *job) error {
 		if err != nil {
 			return err
 		}
+		if r.State == Awaiting {
+			if r, err = s.withdraw(ctx, tx, j, errCancelled); err != nil {
+				return err
+			}
+		}
 		if running = !r.State.ended(); !running {
 			return s.delete(ctx, tx, j, r)
 		}

@@ -34,9 +34,6 @@ func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := approved(ctx, pl.max); err != nil {
-		return nil, err
-	}
 	now, err := s.claim()
 	if err != nil {
 		return nil, err
@@ -46,20 +43,6 @@ func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
 		s.unclaim(now)
 	}
 	return reply(n), err
-}
-
-// approved refuses what costs more than may be spent without a person's
-// agreement.
-func approved(ctx context.Context, max budget.Micros) error {
-	a, ok := budget.From(ctx)
-	if !ok {
-		return nil // and no money: see budget.Take
-	}
-	l, err := a.Limits(ctx)
-	if err == nil && l.ApprovalThreshold != nil && max > *l.ApprovalThreshold {
-		err = fsys.E(fsys.Permission, fmt.Sprintf("the job may cost %d µ$, and above %d µ$ it needs an approval, which cannot be asked for here; a lower max_cost_microusd may do", max, *l.ApprovalThreshold))
-	}
-	return err
 }
 
 func reply(n int64) []byte {
@@ -129,7 +112,7 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if n, err = s.next(ctx, tx); err != nil {
 			return err
 		}
-		hold, err := budget.Take(ctx, tx, pl.max, "compute job "+strconv.FormatInt(n, 10))
+		hold, err := s.hold(ctx, tx, n, pl)
 		if err != nil {
 			return err
 		}
@@ -144,7 +127,11 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		s.enter(j)
 		store.After(tx, func() {
 			fresh = true
-			s.launch(j, now)
+			if hold.Waits() {
+				s.unclaim(now)
+			} else {
+				s.launch(j, now)
+			}
 		})
 		return nil
 	})

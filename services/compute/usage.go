@@ -26,7 +26,7 @@ func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
 	if err != nil {
 		return serviceUsage{}, err
 	}
-	for _, state := range []State{Queued, Running, Done, Failed, Cancelled} {
+	for _, state := range []State{Awaiting, Queued, Running, Done, Failed, Cancelled} {
 		t.Jobs[state] += 0
 	}
 	s.mu.Lock()

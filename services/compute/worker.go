@@ -110,6 +110,9 @@ var errCancelled = fsys.E(fsys.Canceled, "cancelled")
 // cancel ends j, which has not ended. One that runs is over when its provider
 // has stopped.
 func (s *Service) cancel(j *job) error {
+	if over, err := s.cancelWaiting(j); over || err != nil {
+		return err
+	}
 	s.mu.Lock()
 	i := slices.Index(s.queue, j)
 	if i >= 0 {

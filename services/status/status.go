@@ -48,6 +48,7 @@ type Queues struct {
 	Inbox      int `json:"inbox"`
 	DeadLetter int `json:"deadletter"`
 	Jobs       int `json:"jobs"`
+	Approvals  int `json:"approvals"` // what waits for the operator; jobs count it too
 }
 
 // Budget is the agent's money in short.
