@@ -141,7 +141,7 @@ qemu=(qemu-system-x86_64 -M q35,accel=tcg -cpu qemu64 -m 256 -smp 1 -nodefaults 
 	-display none -monitor none -serial stdio
 	-netdev user,id=n0 -device virtio-net-pci,netdev=n0,romfile=
 	-kernel "$vmlinux" -initrd "$work/initrd"
-	-append "console=ttyS0 $([ -n "$verbose" ] || echo quiet) panic=-1 tsc=reliable mitigations=off")
+	-append "console=ttyS0 $([ -n "$verbose" ] || echo loglevel=1) panic=-1 tsc=reliable mitigations=off")
 show='/^V9FS-BEGIN/,/^V9FS-EXIT/{/^V9FS-/d; p}'
 [ -z "$verbose" ] || show=p
 rc=0
@@ -149,6 +149,6 @@ timeout --foreground "$limit" "${qemu[@]}" </dev/null 2>"$work/err" | sed -un "s
 	$show" || rc=$?
 if said=$(grep -a -o '^V9FS-EXIT [0-9]*' "$work/console"); then exit "${said#* }"; fi
 cat "$work/err" >&2
-tail -n 20 "$work/console" >&2
+tail -n 20 "$work/console" | sed 's/^/console: /' >&2
 [ $rc != 124 ] || exit 124
 exit 98
