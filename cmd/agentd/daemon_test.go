@@ -28,7 +28,9 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0) // with the status of the race detector, if it found one
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	removeAgentctl()
+	os.Exit(status)
 }
 
 // limit is how long a test waits for what must happen.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// agentctl is built once, for the tests that look at what a person reads.
+var agentctl = struct {
+	once sync.Once
+	path string
+	err  error
+}{}
+
+// removeAgentctl is for the end of all tests.
+func removeAgentctl() {
+	if agentctl.path != "" {
+		os.RemoveAll(filepath.Dir(agentctl.path))
+	}
+}
+
+func buildAgentctl(t *testing.T) string {
+	t.Helper()
+	agentctl.once.Do(func() {
+		dir, err := os.MkdirTemp("", "agentctl")
+		if err != nil {
+			agentctl.err = err
+			return
+		}
+		agentctl.path = filepath.Join(dir, "agentctl")
+		if out, err := exec.Command("go", "build", "-o", agentctl.path, "agent9/cmd/agentctl").CombinedOutput(); err != nil {
+			agentctl.err = errors.New(string(out))
+		}
+	})
+	if agentctl.err != nil {
+		t.Fatal(agentctl.err)
+	}
+	return agentctl.path
+}
+
+// ctl runs agentctl at an address and returns all that it prints, and whether
+// it succeeded.
+func ctl(t *testing.T, address, in string, args ...string) (out string, ok bool) {
+	t.Helper()
+	cmd := exec.CommandContext(within(t), buildAgentctl(t), append([]string{"--addr", address}, args...)...)
+	cmd.Env = append(os.Environ(), "AGENT9_TOKEN=")
+	cmd.Stdin = strings.NewReader(in)
+	b, err := cmd.CombinedOutput()
+	return string(b), err == nil
+}
+
+func TestWhatAPersonReads(t *testing.T) {
+	d, r, address := overTCP(t)
+	at := "unix:" + d.sock()
+	r.write("agents/bob/config", `{"inbox": {"limit": 1, "overflow": "refuse"}, "accept": []}`)
+	works := func(want, in string, args ...string) {
+		t.Helper()
+		if out, ok := ctl(t, at, in, args...); !ok || !strings.Contains(out, want) {
+			t.Errorf("agentctl %q: got %v and\n%s\nwant %q", args, ok, out, want)
+		}
+	}
+	fails := func(at string, in string, args []string, words ...string) {
+		t.Helper()
+		out, ok := ctl(t, at, in, args...)
+		if ok {
+			t.Errorf("agentctl %q succeeded: %s", args, out)
+		}
+		if lines := strings.Count(out, "\n"); lines != 1 {
+			t.Errorf("agentctl %q says %d lines:\n%s", args, lines, out)
+		}
+		for _, w := range words {
+			if !strings.Contains(out, w) {
+				t.Errorf("agentctl %q says\n%swant %q in it", args, out, w)
+			}
+		}
+	}
+	works("alice", "", "list")
+	works("", "", "send", "bob", "first")
+	fails(at, "", []string{"send", "bob", "second"}, "bob", "the inbox is full")
+	fails(at, "", []string{"create", "no spaces"}, "no spaces", "letters, digits, and - _ . only")
+	fails(at, "", []string{"create", "alice"}, "alice", "File exists")
+	fails(at, "", []string{"delete", "alice"}, "alice", "stop the agent first: echo stop > agents/alice/ctl")
+	fails(at, `{"accept": [`, []string{"put", "agents/alice/config"}, "config", "not a whole JSON value; nothing was changed")
+	fails(at, `{"acept": []}`, []string{"put", "agents/alice/config"}, "config", `unknown field "acept"`)
+	fails(at, "", []string{"cat", "agents/nobody/status"}, "agents/nobody/status", "No such file or directory")
+	fails(at, "", []string{"rm", "agents/alice"}, "agents/alice")
+	fails(at, "", []string{"token", "nobody"}, "no agent is called nobody")
+	fails(at, "", []string{"token", "alice", "everything"}, "everything")
+	fails("tcp:"+address, "", []string{"list"}, "a token is needed as aname; make one with agentctl token")
+	fails("unix:"+filepath.Join(d.dir, "nothing"), "", []string{"list"}, filepath.Join(d.dir, "nothing"))
+	works("alice", "", "list")
+	works("", "", "delete", "--stop", "bob")
+	works("", "shutdown", "put", "ctl")
+	d.ends(bound)
+}
