@@ -65,7 +65,7 @@ func Take(ctx context.Context, tx store.Store, max Micros, what string) (*Hold, 
 }
 
 // take is Take; above a threshold of the account that over has the books of,
-// ask decides about the hold, which waits.
+// ask decides about the hold, which waits; with a nil ask it was decided before.
 func (a *Account) take(ctx context.Context, tx store.Store, max Micros, what string, ask func(h *Hold, over *books) error) (*Hold, error) {
 	if err := checkAmount(max); err != nil {
 		return nil, err
@@ -88,6 +88,9 @@ func (a *Account) take(ctx context.Context, tx store.Store, max Micros, what str
 		held = append(held, above{chain[i-1].limits.Parent, id})
 	}
 	over := strictest(chain, max)
+	if ask == nil {
+		over = nil
+	}
 	r := record{Max: max, What: what, Since: chain[0].now, Above: held, Waits: over != nil}
 	id, err := chain[0].hold(ctx, tx, "", r)
 	if err != nil {
@@ -144,6 +147,17 @@ func (h *Hold) Settle(tx store.Store, cost Micros, reason string) error {
 		}
 	}
 	return h.a.settle(tx, h.id, cost, reason, "")
+}
+
+// Renew settles the hold at cost and holds what is left of it on, in the
+// transaction that tx belongs to: for work of several parts, each of which is
+// to be in the ledger. Nobody is asked again for an approval; if the limits have
+// no room for the new hold any more, Renew refuses with fsys.Exhausted.
+func (h *Hold) Renew(tx store.Store, cost Micros, reason string) (*Hold, error) {
+	if err := h.Settle(tx, cost, reason); err != nil {
+		return nil, err
+	}
+	return h.a.take(h.a.ctx, tx, max(h.record.Max-cost, 0), h.record.What, nil)
 }
 
 func (a *Account) settle(tx store.Store, id string, cost Micros, reason, below string) error {

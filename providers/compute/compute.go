@@ -108,6 +108,11 @@ type Chunk struct {
 	Type string `json:"result_type,omitempty"`
 }
 
+// Says reports whether c has something of an answer, and not only tells of it.
+func (c Chunk) Says() bool {
+	return c.Text != "" || c.Reasoning != "" || c.Refusal != "" || len(c.ToolCalls) > 0 || len(c.Thinking) > 0 || c.Result != nil
+}
+
 // A ToolCall is a call of a tool, or a piece of one: Arguments of the same
 // Index are concatenated.
 type ToolCall struct {

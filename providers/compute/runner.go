@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
@@ -27,6 +28,7 @@ type Runner struct {
 	provider Provider
 	info     Info
 	catalog  catalog
+	health   health
 }
 
 // NewRunner returns the only way to run p. id is its name among providers.
@@ -59,8 +61,11 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 		return Usage{}, context.Cause(ctx)
 	}
 	answer := NewAnswer(req)
+	begun := time.Now()
+	var first time.Duration // until something came
 	var mu sync.Mutex
-	over := false // a provider that goes on emitting is not heard
+	var unheard error // why emit did not take something
+	over := false     // a provider that goes on emitting is not heard
 	collect := func(c Chunk) error {
 		mu.Lock()
 		defer mu.Unlock()
@@ -70,13 +75,29 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 		if err := answer.Add(c); err != nil {
 			return err
 		}
-		return emit(c)
+		if first == 0 && c.Says() {
+			first = max(time.Since(begun), 1)
+		}
+		if err := emit(c); err != nil {
+			unheard = err
+			return err
+		}
+		return nil
 	}
 	usage, err = r.run(ctx, req, answer, collect)
 	mu.Lock()
 	over = true
 	mu.Unlock()
-	r.catalog.ran(err)
+	if unheard == nil && (err == nil || ctx.Err() == nil) {
+		r.catalog.ran(err)
+		r.health.ran(err)
+	}
+	if took := time.Since(begun); err == nil {
+		if first == 0 {
+			first = took
+		}
+		r.health.measured(req.Model, first, took)
+	}
 	if err != nil || answer.whole {
 		return usage, err
 	}

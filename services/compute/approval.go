@@ -20,7 +20,7 @@ func (s *Service) hold(ctx context.Context, tx store.Store, n int64, pl plan) (*
 		return budget.Take(ctx, tx, pl.max, what)
 	}
 	return s.config.Approvals.Take(ctx, tx, pl.max, what, budget.Question{
-		Service: approvalService, Job: n, Provider: pl.runner.ID(), Model: pl.req.Model,
+		Service: approvalService, Job: n, Provider: pl.chain[0].runner.ID(), Model: pl.chain[0].model.Name,
 	})
 }
 
@@ -133,12 +133,44 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	pl := plan{runner: s.provider(rec.Provider), req: sub.req, free: rec.Free, price: rec.Price, max: rec.Held, timeout: rec.Timeout}
-	if pl.runner == nil {
+	p, err := s.readPolicy(ctx, s.st)
+	if err != nil {
+		return plan{}, err
+	}
+	pl := plan{max: rec.Held, timeout: rec.Timeout, retry: p.retry()}
+	for _, l := range rec.Chain {
+		if c, ok := s.linked(l, sub); ok {
+			pl.chain = append(pl.chain, c)
+		}
+	}
+	if len(pl.chain) == 0 {
 		return plan{}, fsys.E(fsys.Unavailable, s.noProvider(rec.Provider))
 	}
-	if rec.Model != sub.req.Model {
-		pl.req = sub.req.WithModel(rec.Model)
-	}
 	return pl, nil
+}
+
+// link is a candidate in the record of a job that waits.
+type link struct {
+	Provider string          `json:"provider"`
+	Model    string          `json:"model"`
+	Free     bool            `json:"free,omitempty"`
+	Price    *provider.Price `json:"price,omitempty"`
+}
+
+// links are those of the chain of pl.
+func (pl plan) links() []link {
+	var links []link
+	for _, c := range pl.chain {
+		links = append(links, link{c.runner.ID(), c.model.Name, c.free, c.price})
+	}
+	return links
+}
+
+// linked is the candidate that l stands for; false if the provider is gone.
+func (s *Service) linked(l link, sub *submission) (candidate, bool) {
+	c := candidate{runner: s.provider(l.Provider), model: provider.Model{Name: l.Model}, req: sub.req, free: l.Free, price: l.Price}
+	if l.Model != sub.req.Model {
+		c.req = sub.req.WithModel(l.Model)
+	}
+	return c, c.runner != nil
 }

@@ -259,3 +259,23 @@ func TestWhoDecidesFirst(t *testing.T) {
 		t.Errorf("%d ran, and usage is %+v, %v", d.fake.Runs(), u, err)
 	}
 }
+
+// A job that waited when the program ended may still be done by the others.
+func TestApprovedIsRouted(t *testing.T) {
+	a, b := newSeries("m", 10, "use 1 0;fail provider down"), newSeries("m", 10, "use 1 1;x")
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("a", a), provider.NewRunner("b", b))
+	d.must(fsys.WriteFile(d.ctx, d.account.Root(), "limits", []byte(`{"approval_threshold_microusd":99}`)))
+	d.asking = budget.NewApprovals(d.Context(), d.account)
+	d.Cleanup(func() { d.asking.End() })
+	d.open()
+	n := d.ask(say("x", `"model":"m"`, `"max_cost_microusd":600`))
+	d.waits(n)
+	d.open()
+	d.waits(n)
+	d.must(d.decide("1", "approve\n"))
+	d.ended(n, compute.Done, 30)
+	if got := d.attempts(n); got != "a/m provider 10, b/m  20" {
+		t.Errorf("the attempts are %s", got)
+	}
+	d.money(0, 30)
+}

@@ -6,7 +6,7 @@
 //	providers/<id>/
 //	  info     JSON: what kind of provider, and what it can do
 //	  models   JSON lines: what can be asked for
-//	  health   JSON: whether it answered the last time
+//	  health   JSON: how it did lately, how fast, whether it is set aside
 //	jobs/<n>/
 //	  request  the request as it was submitted
 //	  status   JSON: state, provider, model, times, error, cost
@@ -27,6 +27,13 @@
 // cancelled, and removed when it has. Removing a file of a job only hides it,
 // so that rm -r works.
 //
+// # Routing
+//
+// Who may do a request is a chain of models of providers, made by the policy
+// when it is submitted. They are asked one after the other until one answers;
+// each call is an attempt. Another one follows only if the provider failed,
+// nothing of an answer came, and there is money and time left.
+//
 // # Money
 //
 // A job holds max_cost_microusd, else what its prompt and the most tokens that
@@ -40,7 +47,12 @@
 //     submitted, counted by the provider, else estimated;
 //   - without a known price, what used anything costs all that was held, as
 //     the money may be gone;
+//   - what was stopped because it had cost its hold costs that, unless the
+//     provider counted;
 //   - what was refused or never ran costs nothing.
+//
+// An attempt that another one follows is settled at once, and what it left is
+// held on.
 //
 // Jobs that the end of the daemon cut off come back as failed, with the reason
 // "interrupted". If they had not been started they cost nothing, nor does free

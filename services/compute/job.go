@@ -46,19 +46,19 @@ func (s *Service) newJob(n int64, name string, sub *submission, pl plan, hold *b
 		Name:     name,
 		Key:      sub.key,
 		State:    Queued,
-		Kind:     pl.req.Kind,
-		Provider: pl.runner.ID(),
-		Model:    pl.req.Model,
+		Kind:     pl.chain[0].req.Kind,
+		Provider: pl.chain[0].runner.ID(),
+		Model:    pl.chain[0].model.Name,
 		Timeout:  pl.timeout,
 		Created:  s.config.Now(),
 		Hold:     hold.ID(),
 		Held:     hold.Max(),
-		Free:     pl.free,
-		Price:    pl.price,
+		Free:     pl.chain[0].free,
+		Price:    pl.chain[0].price,
 	}
 	switch {
 	case hold.Waits():
-		j.rec.State = Awaiting
+		j.rec.State, j.rec.Chain = Awaiting, pl.links()
 	case now:
 		j.rec.State, j.rec.Started = Running, j.rec.Created
 	}
@@ -159,23 +159,6 @@ func (j *job) record() record {
 	return j.rec
 }
 
-// emit takes a chunk from the provider.
-func (j *job) emit(c provider.Chunk) error {
-	if c.Result != nil {
-		j.result = c.Result
-	}
-	if c.Text != "" && c.Choice == 0 {
-		if err := j.output.Buffer([]byte(c.Text)); err != nil {
-			return err
-		}
-	}
-	line := fsys.Line(c)
-	if len(line) <= len("{}\n") {
-		return nil
-	}
-	return j.chunks.Buffer(line)
-}
-
 type statusFile struct {
 	Job      int64         `json:"job"`
 	Key      string        `json:"idempotency_key,omitempty"`
@@ -198,7 +181,7 @@ func (j *job) status(context.Context) (statusFile, error) {
 	f := statusFile{
 		Job: r.Number, Key: r.Key, State: r.State, Kind: r.Kind, Provider: r.Provider, Model: r.Model,
 		Created: stamp(r.Created), Started: stamp(r.Started), Ended: stamp(r.Ended),
-		Timeout: r.Timeout, Cost: r.Cost, Error: r.Failure,
+		Timeout: r.Timeout, Cost: max(r.Cost, r.Paid), Error: r.Failure,
 	}
 	if !r.State.ended() {
 		f.Held = r.Held
@@ -218,13 +201,23 @@ type usageFile struct {
 	Cost      budget.Micros   `json:"cost_microusd"`
 	Free      bool            `json:"free"`
 	Price     *provider.Price `json:"price"` // for a million tokens; null: not known
+	// Attempts are there if there was more than one. The tokens are those of
+	// all, and the price the last one's.
+	Attempts []attempt `json:"attempts,omitempty"`
 }
 
 func (j *job) usage(context.Context) (usageFile, error) {
 	r := j.record()
 	f := usageFile{
 		Input: r.Usage.Input, Cached: r.Usage.Cached, Output: r.Usage.Output, Estimated: r.Usage.Estimated,
-		Cost: r.Cost, Free: r.Free, Price: r.Price,
+		Cost: max(r.Cost, r.Paid), Free: r.Free, Price: r.Price, Attempts: r.Attempts,
+	}
+	if len(r.Attempts) > 0 {
+		f.Input, f.Cached, f.Output, f.Estimated = 0, 0, 0, false
+	}
+	for _, a := range r.Attempts {
+		f.Input, f.Cached, f.Output = f.Input+a.Usage.Input, f.Cached+a.Usage.Cached, f.Output+a.Usage.Output
+		f.Estimated = f.Estimated || a.Usage.Estimated
 	}
 	if !r.State.ended() {
 		f.Held = r.Held

@@ -2,6 +2,7 @@ package compute
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -32,11 +33,31 @@ type Policy struct {
 	// Prices are for a million tokens, by glob of the model's name. The
 	// longest glob that matches counts, before what a provider says.
 	Prices map[string]provider.Price `json:"prices"`
+	// DefaultPrice is that of a model of which no price is known; null is
+	// none. RequirePrice refuses such models, but of a free provider.
+	DefaultPrice *provider.Price `json:"default_price"`
+	RequirePrice bool            `json:"require_price"`
+	// Prefer is the order in which those who have a model are asked: cost,
+	// latency, or quality, which is the order in which providers were given.
+	Prefer string `json:"prefer"`
+	// Fallback are asked after those, unless the request names a provider.
+	Fallback []Fallback `json:"fallback"`
+	// MaxAttempts is how often a provider is asked for a job in all, and
+	// MaxRetryWait the longest that a job waits before it asks again.
+	MaxAttempts  int   `json:"max_attempts"`
+	MaxRetryWait int64 `json:"max_retry_wait_ms"`
 	// MaxConcurrent jobs run at once, and MaxQueued more may wait.
 	MaxConcurrent int `json:"max_concurrent"`
 	MaxQueued     int `json:"max_queued"`
 	// DefaultTimeout is for requests without timeout_ms.
 	DefaultTimeout int64 `json:"default_timeout_ms"`
+}
+
+// A Fallback is a provider, or any that has the model; without a model it is
+// for the one that was asked for.
+type Fallback struct {
+	Provider string `json:"provider,omitempty"`
+	Model    string `json:"model,omitempty"`
 }
 
 // defaultPolicy holds until a policy is written, and for the fields that it
@@ -49,6 +70,10 @@ func defaultPolicy() Policy {
 		BlockModels:    []string{},
 		DefaultMaxCost: 100_000,
 		Prices:         map[string]provider.Price{},
+		Prefer:         preferQuality,
+		Fallback:       []Fallback{},
+		MaxAttempts:    4,
+		MaxRetryWait:   60_000,
 		MaxConcurrent:  16,
 		MaxQueued:      1024,
 		DefaultTimeout: 3_600_000,
@@ -81,6 +106,8 @@ func (p *Policy) check() error {
 		min, max int64
 	}{
 		{"default_max_cost_microusd", int64(p.DefaultMaxCost), 0, int64(budget.Most)},
+		{"max_attempts", int64(p.MaxAttempts), 1, 32},
+		{"max_retry_wait_ms", p.MaxRetryWait, 0, 3_600_000},
 		{"max_concurrent", int64(p.MaxConcurrent), 1, 10_000},
 		{"max_queued", int64(p.MaxQueued), 0, 100_000},
 		{"default_timeout_ms", p.DefaultTimeout, 1, maxTimeout},
@@ -89,13 +116,24 @@ func (p *Policy) check() error {
 			return fsys.E(fsys.Invalid, fmt.Sprintf("policy: %s is from %d to %d, not %d", f.name, f.min, f.max, f.n))
 		}
 	}
+	if !slices.Contains([]string{preferCost, preferLatency, preferQuality}, p.Prefer) {
+		return fsys.E(fsys.Invalid, fmt.Sprintf("policy: prefer is cost, latency or quality, not %q", p.Prefer))
+	}
+	for _, f := range p.Fallback {
+		if f == (Fallback{}) {
+			return fsys.E(fsys.Invalid, "policy: a fallback needs a provider, a model, or both")
+		}
+	}
+	if p.DefaultPrice != nil {
+		if err := checkPrice("default_price", *p.DefaultPrice); err != nil {
+			return err
+		}
+	}
 	globs := slices.Concat(p.AllowProviders, p.BlockProviders, p.AllowModels, p.BlockModels)
 	for glob, price := range p.Prices {
 		globs = append(globs, glob)
-		for _, m := range []budget.Micros{price.Input, price.Cached, price.Output} {
-			if m < 0 || m > budget.Most {
-				return fsys.E(fsys.Invalid, fmt.Sprintf("policy: the price of %s is from 0 to %d for a million tokens, not %d", glob, budget.Most, m))
-			}
+		if err := checkPrice("the price of "+glob, price); err != nil {
+			return err
 		}
 	}
 	for _, glob := range globs {
@@ -106,12 +144,26 @@ func (p *Policy) check() error {
 	return nil
 }
 
+func checkPrice(what string, p provider.Price) error {
+	for _, m := range []budget.Micros{p.Input, p.Cached, p.Output, p.Write, budget.Micros(p.LongOver)} {
+		if m < 0 || m > budget.Most {
+			return fsys.E(fsys.Invalid, fmt.Sprintf("policy: %s is from 0 to %d for a million tokens, not %d", what, budget.Most, m))
+		}
+	}
+	if p.Long != nil {
+		return checkPrice(what, *p.Long)
+	}
+	return nil
+}
+
 func allowed(allow, block []string, name string) bool {
 	match := func(glob string) bool { return provider.Match(glob, name) }
 	return !slices.ContainsFunc(block, match) && (len(allow) == 0 || slices.ContainsFunc(allow, match))
 }
 
-// priceOf returns the price of a model, or nil if nobody knows it.
+// priceOf returns the price of a model: the policy's, else what is publicly
+// known, else what the provider says, else the policy's default; nil if there
+// is none.
 func (p *Policy) priceOf(m provider.Model) *provider.Price {
 	best := ""
 	for glob := range p.Prices {
@@ -119,11 +171,11 @@ func (p *Policy) priceOf(m provider.Model) *provider.Price {
 			best = glob
 		}
 	}
-	if best == "" {
-		return m.Price
+	if best != "" {
+		price := p.Prices[best]
+		return &price
 	}
-	price := p.Prices[best]
-	return &price
+	return cmp.Or(provider.PriceOf(m.Name), m.Price, p.DefaultPrice)
 }
 
 func (s *Service) readPolicy(ctx context.Context, st store.Store) (Policy, error) {
@@ -152,6 +204,11 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 	}
 	if p.DefaultProvider != "" && s.provider(p.DefaultProvider) == nil {
 		return fsys.E(fsys.Invalid, "policy: default_provider: "+s.noProvider(p.DefaultProvider))
+	}
+	for _, f := range p.Fallback {
+		if f.Provider != "" && s.provider(f.Provider) == nil {
+			return fsys.E(fsys.Invalid, "policy: fallback: "+s.noProvider(f.Provider))
+		}
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {
 		if err := store.PutJSON(ctx, tx, policyKey, p); err != nil {

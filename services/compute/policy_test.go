@@ -17,18 +17,23 @@ import (
 func TestPolicyIsChecked(t *testing.T) {
 	d := newDesk(t)
 	for doc, reason := range map[string]string{
-		`{"colour":"red"}`:                       `policy: json: unknown field "colour"`,
-		`{"max_concurrent":0}`:                   "policy: max_concurrent is from 1 to 10000, not 0",
-		`{"max_queued":-1}`:                      "policy: max_queued is from 0",
-		`{"default_max_cost_microusd":-1}`:       "policy: default_max_cost_microusd is from 0",
-		`{"default_timeout_ms":0}`:               "policy: default_timeout_ms is from 1",
-		`{"block_models":["["]}`:                 `policy: "[" is not a pattern for names`,
-		`{"allow_models":[""]}`:                  `policy: "" is not a pattern for names`,
-		`{"prices":{"x":{"input_microusd":-5}}}`: "policy: the price of x is from 0",
-		`{"prices":{"x":{"input":5}}}`:           `policy: json: unknown field "input"`,
-		`{"default_provider":"none"}`:            "policy: default_provider: there is no provider none; there are: main",
-		`{"max_concurrent":2.5}`:                 "policy: json: cannot unmarshal number 2.5",
-		`[]`:                                     "policy: json: cannot unmarshal array",
+		`{"colour":"red"}`:                        `policy: json: unknown field "colour"`,
+		`{"max_concurrent":0}`:                    "policy: max_concurrent is from 1 to 10000, not 0",
+		`{"max_queued":-1}`:                       "policy: max_queued is from 0",
+		`{"default_max_cost_microusd":-1}`:        "policy: default_max_cost_microusd is from 0",
+		`{"default_timeout_ms":0}`:                "policy: default_timeout_ms is from 1",
+		`{"block_models":["["]}`:                  `policy: "[" is not a pattern for names`,
+		`{"allow_models":[""]}`:                   `policy: "" is not a pattern for names`,
+		`{"prices":{"x":{"input_microusd":-5}}}`:  "policy: the price of x is from 0",
+		`{"prices":{"x":{"input":5}}}`:            `policy: json: unknown field "input"`,
+		`{"default_provider":"none"}`:             "policy: default_provider: there is no provider none; there are: main",
+		`{"max_concurrent":2.5}`:                  "policy: json: cannot unmarshal number 2.5",
+		`{"prefer":"luck"}`:                       `policy: prefer is cost, latency or quality, not "luck"`,
+		`{"fallback":[{}]}`:                       "policy: a fallback needs a provider, a model, or both",
+		`{"fallback":[{"provider":"none"}]}`:      "policy: fallback: there is no provider none; there are: main",
+		`{"max_attempts":0}`:                      "policy: max_attempts is from 1 to 32, not 0",
+		`{"default_price":{"input_microusd":-1}}`: "policy: default_price is from 0",
+		`[]`: "policy: json: cannot unmarshal array",
 	} {
 		err := fsys.WriteFile(d.ctx, d.svc.Root(), "policy", []byte(doc))
 		if fsys.CodeOf(err) != fsys.Invalid || !strings.HasPrefix(fsys.ReasonOf(err), reason) {
@@ -125,10 +130,10 @@ func TestProvidersFiles(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}
 	}
-	if got := d.read("providers/down/health"); !strings.HasPrefix(got, `{"ok":false,`) || !strings.HasSuffix(got, `"error":{"code":"provider","reason":"gone"}}`+"\n") {
+	if got := d.read("providers/down/health"); !strings.HasPrefix(got, `{"ok":false,"state":"failing",`) || !strings.HasSuffix(got, `"error":{"code":"provider","reason":"gone"}}`+"\n") {
 		t.Errorf("got %s", got)
 	}
-	if got := d.read("providers/main/health"); !strings.HasPrefix(got, `{"ok":true,"checked":"20`) {
+	if got := d.read("providers/main/health"); !strings.HasPrefix(got, `{"ok":true,"state":"ok","checked":"20`) {
 		t.Errorf("got %s", got)
 	}
 }

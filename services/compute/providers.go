@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -31,10 +32,40 @@ type providerInfo struct {
 	provider.Info
 }
 
+// providerHealth is how a provider did when it was asked last. State is ok,
+// failing, or aside: others are asked before it.
 type providerHealth struct {
-	OK      bool     `json:"ok"`
-	Checked string   `json:"checked,omitempty"`
-	Error   *failure `json:"error,omitempty"`
+	OK       bool           `json:"ok"`
+	State    string         `json:"state"`
+	Checked  string         `json:"checked,omitempty"`
+	Failures int            `json:"failures,omitempty"`
+	Until    string         `json:"aside_until,omitempty"`
+	Latency  []modelLatency `json:"latency,omitempty"`
+	Error    *failure       `json:"error,omitempty"`
+}
+
+type modelLatency struct {
+	Model string `json:"model"`
+	First int64  `json:"first_ms"`
+	Total int64  `json:"total_ms"`
+	Runs  int    `json:"runs"`
+}
+
+func healthOf(ctx context.Context, r *provider.Runner) providerHealth {
+	c, h := r.Catalog(ctx), r.Health()
+	f := providerHealth{OK: c.Err == nil && h.Failures == 0, State: "ok", Checked: stamp(c.Checked), Failures: h.Failures, Until: stamp(h.Until)}
+	for _, l := range r.Latencies() {
+		f.Latency = append(f.Latency, modelLatency{l.Model, l.First.Milliseconds(), l.Total.Milliseconds(), l.Runs})
+	}
+	switch err := cmp.Or(h.Err, c.Err); {
+	case err == nil:
+		return f
+	case h.Until.IsZero():
+		f.State, f.Error = "failing", failureOf(err)
+	default:
+		f.State, f.Error = "aside", failureOf(err)
+	}
+	return f
 }
 
 func providerDir(r *provider.Runner) fsys.Node {
@@ -50,12 +81,7 @@ func providerDir(r *provider.Runner) fsys.Node {
 			return lines, nil
 		})},
 		fsys.Entry{Name: "health", Node: fsys.JSON(func(ctx context.Context) (providerHealth, error) {
-			c := r.Catalog(ctx)
-			h := providerHealth{OK: c.Err == nil, Checked: stamp(c.Checked)}
-			if c.Err != nil {
-				h.Error = failureOf(c.Err)
-			}
-			return h, nil
+			return healthOf(ctx, r), nil
 		})},
 	)
 }

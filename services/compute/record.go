@@ -2,7 +2,6 @@ package compute
 
 import (
 	"fmt"
-	"math/bits"
 	"time"
 
 	"agent9/fsys"
@@ -44,9 +43,16 @@ type record struct {
 	Price    *provider.Price `json:"price,omitempty"`
 	Usage    provider.Usage  `json:"usage"`
 	Cost     budget.Micros   `json:"cost"`
-	Result   int64           `json:"result"` // size of the response, if there is one
-	Removing bool            `json:"removing,omitempty"`
-	Hidden   []string        `json:"hidden,omitempty"` // files that were removed
+	// Attempts are there if there was more than one; the last one comes with
+	// the end of the job. Usage is the last one's, and Paid what those before
+	// it cost, which is settled.
+	Attempts []attempt     `json:"attempts,omitempty"`
+	Paid     budget.Micros `json:"paid,omitempty"`
+	Begun    time.Time     `json:"begun,omitzero"`  // the attempt that runs, unless it is the first
+	Chain    []link        `json:"chain,omitempty"` // of a job that waits for an approval
+	Result   int64         `json:"result"`          // size of the response, if there is one
+	Removing bool          `json:"removing,omitempty"`
+	Hidden   []string      `json:"hidden,omitempty"` // files that were removed
 }
 
 // failure is an error as files show it.
@@ -107,30 +113,5 @@ func (r *record) cost(u provider.Usage) budget.Micros {
 	case r.Price == nil:
 		return r.Held
 	}
-	return price(*r.Price, u)
+	return r.Price.Cost(u)
 }
-
-// price is what u costs at p, rounded up.
-func price(p provider.Price, u provider.Usage) budget.Micros {
-	cached := min(max(u.Cached, 0), u.Input)
-	parts := [...]struct {
-		tokens int64
-		price  budget.Micros
-	}{{u.Input - cached, p.Input}, {cached, p.Cached}, {u.Output, p.Output}}
-	var sum uint64
-	for _, part := range parts {
-		hi, lo := bits.Mul64(uint64(max(part.tokens, 0)), uint64(max(part.price, 0)))
-		if hi >= perPrice {
-			return budget.Most
-		}
-		cost, rest := bits.Div64(hi, lo, perPrice)
-		if rest > 0 {
-			cost++
-		}
-		sum += min(cost, uint64(budget.Most))
-	}
-	return min(budget.Micros(sum), budget.Most)
-}
-
-// perPrice is how many tokens a Price is for.
-const perPrice = 1_000_000

@@ -47,11 +47,12 @@ func (s *Service) interrupted(ctx context.Context, n int64) error {
 	return s.st.Update(ctx, func(tx store.Store) error {
 		r := rec
 		r.end(s.config.Now(), provider.Usage{}, errInterrupted)
-		if rec.State == Running && !r.Free {
-			r.Cost = r.Held
+		waiting := len(rec.Attempts) > 0 && rec.Begun.IsZero()
+		if rec.State == Running && !waiting && !r.Free {
+			r.Cost = min(r.Paid+r.Held, budget.Most)
 		}
 		if hold != nil {
-			if err := hold.Settle(tx, r.Cost, errInterrupted.Error()); err != nil {
+			if err := hold.Settle(tx, r.Cost-r.Paid, errInterrupted.Error()); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package compute
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -53,40 +52,6 @@ func (s *Service) work(j *job) {
 		s.dispatch()
 		s.settled()
 	}()
-}
-
-// run is the only place that calls a provider.
-func (s *Service) run(j *job) (provider.Usage, error) {
-	if err := j.open(j.ctx); err != nil {
-		return provider.Usage{}, err
-	}
-	if err := s.started(j); err != nil {
-		return provider.Usage{}, err
-	}
-	limit := time.Duration(j.record().Timeout) * time.Millisecond
-	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
-	defer cancel()
-	usage, err := j.plan.runner.Run(ctx, j.hold, j.plan.req, j.emit)
-	if err != nil && s.life.Err() != nil && !errors.Is(err, errCancelled) {
-		err = errInterrupted
-	}
-	return usage, err
-}
-
-// started records that a queued job runs: from now on it may cost money.
-func (s *Service) started(j *job) error {
-	rec := j.record()
-	if rec.State == Running {
-		return nil
-	}
-	rec.State, rec.Started = Running, s.config.Now()
-	return s.st.Update(j.ctx, func(tx store.Store) error {
-		err := s.count(j.ctx, tx, func(t *totals) { t.Jobs[Queued]--; t.Jobs[Running]++ })
-		if err != nil {
-			return err
-		}
-		return s.change(j.ctx, tx, j, func(r *record) { r.State, r.Started = rec.State, rec.Started })
-	})
 }
 
 // change alters the record of j in a transaction, and in memory when that is
@@ -171,7 +136,7 @@ func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err 
 		before := r
 		r.end(s.config.Now(), usage, err)
 		r.Result = int64(len(j.result))
-		if err := j.hold.Settle(tx, r.Cost, string(r.State)); err != nil {
+		if err := j.hold.Settle(tx, r.Cost-r.Paid, string(r.State)); err != nil {
 			return err
 		}
 		if err := s.putEnd(ctx, tx, before, r); err != nil {
@@ -198,7 +163,10 @@ func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err 
 
 // end makes r the record of a job that ended with err.
 func (r *record) end(now time.Time, usage provider.Usage, err error) {
-	r.Ended, r.Usage, r.Cost = now, usage, r.cost(usage)
+	if len(r.Attempts) > 0 && !r.Begun.IsZero() {
+		r.Attempts = append(r.Attempts, r.attempt(now, usage, err))
+	}
+	r.Ended, r.Usage, r.Cost = now, usage, min(r.Paid+r.cost(usage), budget.Most)
 	switch {
 	case err == nil:
 		r.State = Done
@@ -215,7 +183,7 @@ func (r *record) end(now time.Time, usage provider.Usage, err error) {
 func (s *Service) putEnd(ctx context.Context, tx store.Store, before, r record) error {
 	err := s.count(ctx, tx, func(t *totals) {
 		t.Held -= r.Held
-		t.Spent += r.Cost
+		t.Spent += r.Cost - r.Paid
 		t.Jobs[before.State]--
 		t.Jobs[r.State]++
 	})

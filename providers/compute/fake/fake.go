@@ -3,7 +3,7 @@
 // steps, separated by ';':
 //
 //	say TEXT           the answer grows by TEXT and a space
-//	use IN OUT         the tokens that will be reported
+//	use IN OUT         the tokens that will be reported, and are with what follows
 //	wait NAME          until [Provider.Open] of NAME, or the end of the run
 //	fail CODE REASON   the run fails; CODE as in fsys.Code.String
 //	call NAME ARGS     a tool is called
@@ -149,7 +149,11 @@ func (r *run) step(ctx context.Context, step string) error {
 	if r.usage.Estimated {
 		r.usage.Output += int64(len(step)+3) / 3
 	}
-	return r.emit(compute.Chunk{Text: step + " "})
+	c := compute.Chunk{Text: step + " "}
+	if !r.usage.Estimated {
+		c.Usage = &r.usage
+	}
+	return r.emit(c)
 }
 
 func code(name string) fsys.Code {

@@ -1,0 +1,214 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	provider "agent9/providers/compute"
+	"agent9/store"
+)
+
+// An attempt is one call of a provider. It is an entry of attempts in the
+// files of a job, and the detail of the event of one that failed and is not
+// the last.
+type attempt struct {
+	Provider string         `json:"provider"`
+	Model    string         `json:"model"`
+	Begun    string         `json:"begun"`
+	Took     int64          `json:"took_ms"`
+	Usage    provider.Usage `json:"usage"`
+	Cost     budget.Micros  `json:"cost_microusd"`
+	Error    *failure       `json:"error,omitempty"`
+}
+
+// run does the work of j: it is the only place that calls a provider. What it
+// returns is of the last attempt; those before it are recorded.
+func (s *Service) run(j *job) (provider.Usage, error) {
+	if err := j.open(j.ctx); err != nil {
+		return provider.Usage{}, err
+	}
+	limit := time.Duration(j.record().Timeout) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
+	defer cancel()
+	usage, err := s.attempts(ctx, j)
+	if err != nil && s.life.Err() != nil && !errors.Is(err, errCancelled) {
+		err = errInterrupted
+	}
+	return usage, err
+}
+
+// attempts asks one candidate after the other until one has answered, or there
+// is nobody to ask any more.
+func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, err error) {
+	turn := newTurn(j.plan.chain)
+	for {
+		c, pause, none := turn.take(ctx, j.plan.retry)
+		switch {
+		case ctx.Err() != nil:
+			return usage, context.Cause(ctx)
+		case c == nil && err == nil:
+			return usage, none
+		case c == nil:
+			return usage, err
+		}
+		if err != nil {
+			if s.again(j, usage, err) != nil {
+				return usage, err
+			}
+			usage = provider.Usage{}
+		}
+		if !sleep(ctx, pause) {
+			return usage, context.Cause(ctx)
+		}
+		if failed := s.started(j, c); failed != nil {
+			return usage, failed
+		}
+		a := calling{j: j, meter: newMeter(c, j.hold.Max())}
+		usage, err = c.runner.Run(ctx, j.hold, c.req, a.emit)
+		usage = a.meter.stopped(usage, err)
+		if err == nil || ctx.Err() != nil || a.said || !turn.after(c, j.record(), usage, err) {
+			return usage, err
+		}
+	}
+}
+
+// after reports whether another attempt may follow one of c, recorded in r,
+// that failed with err and gave nothing to a reader.
+func (t *turn) after(c *candidate, r record, usage provider.Usage, err error) bool {
+	switch fsys.CodeOf(err) {
+	case fsys.NotExist, fsys.Unsupported:
+		t.drop(func(d *candidate) bool { return d == c })
+	default:
+		if !provider.Transient(err) {
+			return false
+		}
+	}
+	if cost := r.cost(usage); cost > 0 && cost >= r.Held {
+		t.drop(func(d *candidate) bool { return !d.free })
+	}
+	return true
+}
+
+// again records an attempt that is not the last. What it cost is spent, and
+// the rest of the money is held on.
+func (s *Service) again(j *job, usage provider.Usage, err error) error {
+	a := j.record().attempt(s.config.Now(), usage, err)
+	var hold *budget.Hold
+	failed := s.st.Update(j.ctx, func(tx store.Store) error {
+		if hold = j.hold; a.Cost > 0 {
+			var err error
+			if hold, err = j.hold.Renew(tx, a.Cost, a.Error.Code+": "+a.Provider); err != nil {
+				return err
+			}
+		}
+		err := s.count(j.ctx, tx, func(t *totals) {
+			t.Held += hold.Max() - j.hold.Max()
+			t.Spent += a.Cost
+		})
+		if err != nil {
+			return err
+		}
+		err = s.change(j.ctx, tx, j, func(r *record) {
+			r.Attempts = append(r.Attempts, a)
+			r.Hold, r.Held = hold.ID(), hold.Max()
+			r.Paid, r.Begun = min(r.Paid+a.Cost, budget.Most), time.Time{}
+		})
+		if err != nil {
+			return err
+		}
+		return s.config.Note(tx, "compute.attempt", failedAttempt{j.n, a})
+	})
+	if failed == nil {
+		j.hold = hold
+	}
+	return failed
+}
+
+// failedAttempt is the event of an attempt that another one follows.
+type failedAttempt struct {
+	Job int64 `json:"job"`
+	attempt
+}
+
+// started records that c is asked now: from now on that may cost money.
+func (s *Service) started(j *job, c *candidate) error {
+	rec := j.record()
+	now := s.config.Now()
+	same := rec.Provider == c.runner.ID() && rec.Model == c.model.Name
+	if rec.State == Running && same && len(rec.Attempts) == 0 {
+		return nil
+	}
+	return s.st.Update(j.ctx, func(tx store.Store) error {
+		if rec.State == Queued {
+			err := s.count(j.ctx, tx, func(t *totals) { t.Jobs[Queued]--; t.Jobs[Running]++ })
+			if err != nil {
+				return err
+			}
+		}
+		return s.change(j.ctx, tx, j, func(r *record) {
+			if r.State == Queued {
+				r.State, r.Started = Running, now
+			}
+			r.Provider, r.Model, r.Free, r.Price = c.runner.ID(), c.model.Name, c.free, c.price
+			r.Begun = now
+		})
+	})
+}
+
+// attempt is the one that r is in, as it ended.
+func (r record) attempt(now time.Time, usage provider.Usage, err error) attempt {
+	begun := r.Begun
+	if begun.IsZero() {
+		begun = r.Started
+	}
+	a := attempt{
+		Provider: r.Provider, Model: r.Model, Begun: stamp(begun), Took: now.Sub(begun).Milliseconds(),
+		Usage: usage, Cost: r.cost(usage),
+	}
+	if err != nil {
+		a.Error = failureOf(err)
+	}
+	return a
+}
+
+// calling is an attempt that runs.
+type calling struct {
+	j     *job
+	meter meter
+	said  bool   // a reader got something of it
+	early []byte // lines of chunks from before that
+}
+
+// emit takes a chunk from the provider. Readers get the lines that only tell
+// of an answer when something of it is there: until then another provider may
+// give it.
+func (a *calling) emit(c provider.Chunk) error {
+	line := fsys.Line(c)
+	if len(line) <= len("{}\n") {
+		line = nil
+	}
+	if !a.said && !c.Says() {
+		a.early = append(a.early, line...)
+		return a.meter.add(c)
+	}
+	if c.Result != nil {
+		a.j.result = c.Result
+	}
+	a.said = true
+	if c.Text != "" && c.Choice == 0 {
+		if err := a.j.output.Buffer([]byte(c.Text)); err != nil {
+			return err
+		}
+	}
+	if line = append(a.early, line...); len(line) > 0 {
+		a.early = nil
+		if err := a.j.chunks.Buffer(line); err != nil {
+			return err
+		}
+	}
+	return a.meter.add(c)
+}
