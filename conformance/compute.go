@@ -26,6 +26,8 @@ type Compute struct {
 	// Say is a message whose answer is Want. With an empty Want the answer
 	// may be any that is not empty.
 	Say, Want string
+	// Embed is a model that makes vectors; empty is a provider without one.
+	Embed string
 	// Slow is a message whose answer begins and then goes on for longer than
 	// a test lasts.
 	Slow string
@@ -76,6 +78,7 @@ var computeRules = []struct {
 	{"emit fails", Compute.emitFails},
 	{"failure", Compute.failure},
 	{"many at once", Compute.manyAtOnce},
+	{"embeddings", Compute.embeddings},
 }
 
 func (c Compute) defaults() Compute {

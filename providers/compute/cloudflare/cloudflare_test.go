@@ -30,6 +30,7 @@ func TestConformance(t *testing.T) {
 		Model:      llama,
 		Say:        "hello wörld 😀",
 		Want:       "hello wörld 😀",
+		Embed:      "@cf/baai/bge-base-en-v1.5",
 		Slow:       "slow",
 		Fail:       `status 429 {"result":null,"success":false,"errors":[{"code":3036,"message":"You have used up your daily free allocation"}],"messages":[]}`,
 		FailCode:   fsys.Busy,

@@ -27,6 +27,7 @@ func TestConformance(t *testing.T) {
 		Model:      "tiny",
 		Say:        "hello wörld 😀",
 		Want:       "hello wörld 😀",
+		Embed:      "embed",
 		Slow:       "slow",
 		Fail:       `status 404 {"error":"model 'tiny' not found"}`,
 		FailCode:   fsys.NotExist,
@@ -43,6 +44,7 @@ func TestConformanceReal(t *testing.T) {
 	conformance.TestCompute(t, conformance.Compute{
 		Provider: provider(t, url),
 		Model:    os.Getenv("AGENT9_TEST_OLLAMA_MODEL"),
+		Embed:    os.Getenv("AGENT9_TEST_OLLAMA_EMBED"),
 		Say:      "Say something short.",
 		Slow:     "Write a very long story, of many thousands of words.",
 		Bound:    30 * time.Second,
@@ -74,8 +76,8 @@ func TestTranslate(t *testing.T) {
 	p := provider(t, s.URL)
 	for body, want := range map[string]string{
 		`{"model":"tiny","messages":[{"role":"developer","content":"s"},{"role":"user","content":"hi"}]}`: `{"model":"tiny","options":{},"stream":true,"messages":[{"role":"system","content":"s"},{"role":"user","content":"hi"}]}`,
-		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAEC"}}]}],"max_tokens":5,"temperature":0.50,"stop":["x"],"seed":null,"options":{"num_ctx":4096,"temperature":1},"keep_alive":"5m","store":true,"response_format":{"type":"json_object"},"reasoning_effort":"none"}`: `{"model":"m","keep_alive":"5m","options":{"temperature":1,"stop":["x"],"num_predict":5,"num_ctx":4096},"stream":true,"format":"json","think":false,"messages":[{"role":"user","content":"hi","images":["AAEC"]}]}`,
-		`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"7","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","tool_call_id":"7","content":"ok"}],"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}},"think":"high"}`:       `{"tools":[{"type":"function","function":{"name":"f"}}],"think":"high","options":{},"stream":true,"format":{"type":"object"},"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"7","function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","content":"ok","tool_name":"f","tool_call_id":"7"}]}`,
+		`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAEC"}}]}],"max_tokens":5,"temperature":0.50,"stop":"x","seed":null,"options":{"num_ctx":4096,"temperature":1},"keep_alive":"5m","store":true,"response_format":{"type":"json_object"},"reasoning_effort":"none"}`: `{"model":"m","keep_alive":"5m","options":{"temperature":1,"stop":["x"],"num_predict":5,"num_ctx":4096},"stream":true,"format":"json","think":false,"messages":[{"role":"user","content":"hi","images":["AAEC"]}]}`,
+		`{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"7","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}]},{"role":"tool","tool_call_id":"7","content":"ok"}],"tools":[{"type":"function","function":{"name":"f"}}],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}},"think":"high"}`:     `{"tools":[{"type":"function","function":{"name":"f"}}],"think":"high","options":{},"stream":true,"format":{"type":"object"},"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"7","function":{"name":"f","arguments":{"a":1}}}]},{"role":"tool","content":"ok","tool_name":"f","tool_call_id":"7"}]}`,
 		`{"model":"m","prompt":"Why?","suffix":"!","max_tokens":3}`:                `{"model":"m","suffix":"!","options":{"num_predict":3},"stream":true,"prompt":"Why?"}`,
 		`{"model":"m","input":["a","b"],"dimensions":2,"encoding_format":"float"}`: `{"model":"m","input":["a","b"],"dimensions":2}`,
 	} {

@@ -3,6 +3,7 @@ package ollama
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"agent9/fsys"
@@ -56,9 +57,14 @@ func common(req compute.Request) (compute.Body, error) {
 		}
 	}
 	for name, value := range req.Body.All() {
-		if as := options[name]; as != "" && string(value) != "null" {
-			opts = opts.Set(as, value)
+		as := options[name]
+		if as == "" || string(value) == "null" {
+			continue
 		}
+		if name == "stop" && value[0] == '"' { // here it is always a list
+			value = slices.Concat(json.RawMessage("["), value, json.RawMessage("]"))
+		}
+		opts = opts.Set(as, value)
 	}
 	if req.MaxOutput > 0 {
 		opts = opts.Set("num_predict", req.MaxOutput)

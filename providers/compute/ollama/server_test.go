@@ -34,8 +34,11 @@ func newServer(t *testing.T) *server {
 		}
 	})
 	mux.HandleFunc("POST /api/embed", func(w http.ResponseWriter, r *http.Request) {
-		s.record(r)
-		io.WriteString(w, `{"model":"embed","embeddings":[[0.010071029,-0.0017594862],[1,2]],"total_duration":14143917,"load_duration":1019500,"prompt_eval_count":8}`)
+		more := ""
+		if strings.Contains(s.record(r), `"b"`) {
+			more = ",[1,2]"
+		}
+		io.WriteString(w, `{"model":"embed","embeddings":[[0.010071029,-0.0017594862]`+more+`],"total_duration":14143917,"load_duration":1019500,"prompt_eval_count":8}`)
 	})
 	mux.HandleFunc("POST /api/generate", func(w http.ResponseWriter, r *http.Request) {
 		s.record(r)

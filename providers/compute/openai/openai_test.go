@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 		Model:      "gpt-test",
 		Say:        "hello wörld 😀",
 		Want:       "hello wörld 😀",
+		Embed:      "text-embedding-3-small",
 		Slow:       "slow",
 		Fail:       `status 429 {"error":{"message":"Rate limit reached for gpt-test","type":"requests","code":"rate_limit_exceeded"}}`,
 		FailCode:   fsys.Busy,
@@ -54,6 +55,7 @@ func TestConformanceReal(t *testing.T) {
 	conformance.TestCompute(t, conformance.Compute{
 		Provider: p,
 		Model:    os.Getenv("AGENT9_TEST_OPENAI_MODEL"),
+		Embed:    os.Getenv("AGENT9_TEST_OPENAI_EMBED"),
 		Say:      "Say something short.",
 		Slow:     "Write a very long story, of many thousands of words.",
 		Bound:    30 * time.Second,
