@@ -68,7 +68,7 @@ func New(c Config) (*Provider, error) {
 	// environment.
 	options := []option.RequestOption{
 		option.WithBaseURL(target),
-		option.WithHTTPClient(&http.Client{Transport: httpapi.Transport()}),
+		option.WithHTTPClient(httpapi.Client()),
 		option.WithMaxRetries(0), // a retry is decided by who pays for it
 	}
 	if c.Key != "" {

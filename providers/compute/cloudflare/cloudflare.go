@@ -64,7 +64,7 @@ func New(c Config) (*Provider, error) {
 	}
 	target := u.String() + "/accounts/" + c.Account + "/ai"
 	return &Provider{
-		api: httpapi.API{Target: target, Key: c.Key, KeyName: c.KeyName, Client: &http.Client{Transport: httpapi.Transport()}, Code: codeOf},
+		api: httpapi.API{Target: target, Key: c.Key, KeyName: c.KeyName, Client: httpapi.Client(), Code: codeOf},
 		info: compute.Info{
 			Driver: "cloudflare",
 			Target: target,

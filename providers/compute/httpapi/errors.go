@@ -53,7 +53,10 @@ func (a *API) Broken(err error) error {
 	what := a.Target + ": "
 	var dns *net.DNSError
 	var timeout net.Error
+	var ours *fsys.Error
 	switch {
+	case errors.As(err, &ours):
+		return ours
 	case errors.Is(err, syscall.ECONNREFUSED):
 		what += "nothing answers there (connection refused)"
 	case errors.As(err, &dns):

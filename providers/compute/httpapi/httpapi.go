@@ -26,7 +26,7 @@ type API struct {
 	Key string
 	// KeyName is what the user calls the key, such as OPENAI_API_KEY.
 	KeyName string
-	// Client sends the requests of Post and Get; see [Transport].
+	// Client sends the requests of Post and Get; see [Client].
 	Client *http.Client
 	// Code, if set, knows the Code of a refusal better than its status does.
 	// Internal leaves it to the status.
@@ -57,9 +57,22 @@ func trim(path string) string {
 	return path
 }
 
-// Transport waits for an answer as long as the context does, but not for a
-// connection.
-func Transport() *http.Transport {
+// Client returns a client that waits for an answer as long as the context does,
+// but not for a connection, and follows a server only to itself: the key is for
+// nobody else.
+func Client() *http.Client { return &http.Client{Transport: transport(), CheckRedirect: stay} }
+
+func stay(r *http.Request, via []*http.Request) error {
+	if first := via[0].URL; r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
+		return fsys.E(fsys.Unavailable, "the server sends requests on to "+r.URL.Scheme+"://"+r.URL.Host+"; if that is right, it is the address to use")
+	}
+	if len(via) >= 10 {
+		return fsys.E(fsys.Unavailable, "the server sends requests on without an end")
+	}
+	return nil
+}
+
+func transport() *http.Transport {
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,

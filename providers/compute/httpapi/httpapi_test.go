@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -86,5 +87,40 @@ func TestEmbeddings(t *testing.T) {
 		if full := `{"object":"list","data":[{"object":"embedding","index":0,"embedding":` + want + `}],"model":"m","usage":{"prompt_tokens":3,"total_tokens":3}}`; err != nil || string(got) != full {
 			t.Errorf("got  %s, %v\nwant %s", got, err, full)
 		}
+	}
+}
+
+// A key is sent to nobody but the server that it is for.
+func TestRedirects(t *testing.T) {
+	asked := make(chan string, 2)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	defer elsewhere.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/away":
+			http.Redirect(w, r, elsewhere.URL+"/x", http.StatusTemporaryRedirect)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusTemporaryRedirect)
+		case "/here":
+			http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer server.Close()
+	a := &API{Target: server.URL, Key: "k", Client: Client()}
+	for path, want := range map[string]string{
+		"/away":  "the server sends requests on to " + elsewhere.URL + "; if that is right, it is the address to use",
+		"/round": "the server sends requests on without an end",
+		"/here":  "",
+	} {
+		res, err := a.Post(t.Context(), path, []byte("{}"))
+		if err == nil {
+			res.Body.Close()
+		}
+		if fsys.ReasonOf(err) != want || err != nil && fsys.CodeOf(err) != fsys.Unavailable {
+			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("another server was asked for %s", <-asked)
 	}
 }

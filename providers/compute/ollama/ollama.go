@@ -60,7 +60,7 @@ func New(c Config) (*Provider, error) {
 		c.KeyName = "OLLAMA_API_KEY"
 	}
 	return &Provider{
-		api: httpapi.API{Target: u.String(), Key: c.Key, KeyName: c.KeyName, Client: &http.Client{Transport: httpapi.Transport()}},
+		api: httpapi.API{Target: u.String(), Key: c.Key, KeyName: c.KeyName, Client: httpapi.Client()},
 		info: compute.Info{
 			Driver: "ollama",
 			Target: u.String(),

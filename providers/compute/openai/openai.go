@@ -76,7 +76,7 @@ func New(c Config) (*Provider, error) {
 	// environment: two providers may have different servers and keys.
 	options := []option.RequestOption{
 		option.WithBaseURL(u.String()),
-		option.WithHTTPClient(&http.Client{Transport: httpapi.Transport()}),
+		option.WithHTTPClient(httpapi.Client()),
 		option.WithMaxRetries(0), // a retry is decided by who pays for it
 	}
 	if c.Key != "" {
