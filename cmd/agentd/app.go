@@ -33,10 +33,16 @@ COMPUTE PROVIDERS
                                   vLLM, llama.cpp, LM Studio …; the key is in
                                   the variable <ID>_API_KEY, else, for https,
                                   in OPENAI_API_KEY
+   --compute ID=anthropic:        Anthropic; the key is in <ID>_API_KEY or
+                                  ANTHROPIC_API_KEY
+   --compute ID=ollama:URL        Ollama's own API; its work costs nothing
+   --compute ID=cloudflare:ACCOUNT
+                                  Workers AI; the token is in <ID>_API_KEY or
+                                  CLOUDFLARE_API_TOKEN
    --compute ID=echo:             answers with the question
    The first one is the default. Without any, agentd takes what it finds of
-   OPENAI_API_KEY (with OPENAI_BASE_URL), OLLAMA_HOST and a server on
-   127.0.0.1:11434, else echo.
+   OPENAI_API_KEY (with OPENAI_BASE_URL), ANTHROPIC_API_KEY, OLLAMA_HOST and a
+   server on 127.0.0.1:11434, else echo.
 
 WHO MAY DO WHAT
    The socket given with --listen unix:PATH, or the default one, is the

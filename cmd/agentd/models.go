@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	"agent9/providers/compute"
+	"agent9/providers/compute/anthropic"
+	"agent9/providers/compute/cloudflare"
+	"agent9/providers/compute/echo"
+	"agent9/providers/compute/exec"
+	"agent9/providers/compute/ollama"
+	"agent9/providers/compute/openai"
+)
+
+// A choice is what --compute says of one provider.
+type choice struct {
+	id, target string
+	getenv     func(string) string
+}
+
+// drivers make the provider that a choice is for.
+var drivers = map[string]func(choice) (compute.Provider, error){
+	"exec": func(c choice) (compute.Provider, error) {
+		return exec.New(exec.Config{Command: c.target})
+	},
+	"openai": func(c choice) (compute.Provider, error) {
+		key, name := c.key("OPENAI_API_KEY", c.target)
+		return openai.New(openai.Config{BaseURL: c.target, Key: key, KeyName: name})
+	},
+	"anthropic": func(c choice) (compute.Provider, error) {
+		key, name := c.key("ANTHROPIC_API_KEY", c.target)
+		return anthropic.New(anthropic.Config{BaseURL: c.target, Key: key, KeyName: name})
+	},
+	"ollama": func(c choice) (compute.Provider, error) {
+		key, name := c.key("OLLAMA_API_KEY", c.target)
+		return ollama.New(ollama.Config{BaseURL: c.target, Key: key, KeyName: name})
+	},
+	"cloudflare": func(c choice) (compute.Provider, error) {
+		key, name := c.key("CLOUDFLARE_API_TOKEN", "")
+		return cloudflare.New(cloudflare.Config{Account: c.target, Key: key, KeyName: name})
+	},
+	"echo": func(choice) (compute.Provider, error) { return echo.New(echo.Config{}), nil },
+}
+
+// key returns the key of a provider and the variable that it is in:
+// <ID>_API_KEY, else the vendor's, which is not sent without TLS. url is where
+// to; empty is the vendor's own.
+func (c choice) key(vendors, url string) (key, name string) {
+	own := strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, strings.ToUpper(c.id)) + "_API_KEY"
+	if key := c.getenv(own); key != "" || url != "" && !strings.HasPrefix(url, "https:") {
+		return key, own
+	}
+	return c.getenv(vendors), vendors
+}
+
+// provider makes a provider of ID=DRIVER:TARGET.
+func provider(spec string, getenv func(string) string) (*compute.Runner, error) {
+	id, rest, ok := strings.Cut(spec, "=")
+	driver, target, ok2 := strings.Cut(rest, ":")
+	if !ok || !ok2 || fsys.CheckName(id) != nil {
+		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": want ID=DRIVER:TARGET, as in local=exec:./model.sh")
+	}
+	make := drivers[driver]
+	if make == nil {
+		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": no driver is called "+driver+"; there are "+
+			strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
+	}
+	p, err := make(choice{id, target, getenv})
+	if err != nil {
+		return nil, fsys.Wrap(fsys.Invalid, "--compute "+spec, err)
+	}
+	return compute.NewRunner(id, p), nil
+}
+
+// ollamaAddr is where Ollama listens if nobody told it otherwise.
+const ollamaAddr = "127.0.0.1:11434"
+
+// found returns the providers that are there without being asked for.
+func found(ctx context.Context, getenv func(string) string) (specs []string) {
+	if getenv("OPENAI_API_KEY") != "" {
+		base := getenv("OPENAI_BASE_URL")
+		if base == "" {
+			base = "https://api.openai.com/v1"
+		}
+		specs = append(specs, "openai=openai:"+base)
+	}
+	if getenv("ANTHROPIC_API_KEY") != "" {
+		specs = append(specs, "anthropic=anthropic:"+getenv("ANTHROPIC_BASE_URL"))
+	}
+	if h := getenv("OLLAMA_HOST"); h != "" {
+		specs = append(specs, "ollama=ollama:"+ollamaURL(h))
+	} else if answers(ctx, ollamaAddr) {
+		specs = append(specs, "ollama=ollama:"+ollamaURL(ollamaAddr))
+	}
+	if len(specs) == 0 {
+		specs = append(specs, "echo=echo:")
+	}
+	return specs
+}
+
+// ollamaURL reads what OLLAMA_HOST may be: a URL, or a host with or without a
+// port, where every interface means this machine.
+func ollamaURL(host string) string {
+	if strings.Contains(host, "://") {
+		return strings.TrimSuffix(host, "/")
+	}
+	name, port, err := net.SplitHostPort(host)
+	if err != nil {
+		name, port = strings.Trim(host, "[]"), "11434"
+	}
+	if name == "" || name == "0.0.0.0" || name == "::" {
+		name = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(name, port)
+}
+
+func answers(ctx context.Context, address string) bool {
+	d := net.Dialer{Timeout: 300 * time.Millisecond}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func env(vars map[string]string) func(string) string {
+	return func(name string) string { return vars[name] }
+}
+
+func TestKeys(t *testing.T) {
+	vars := env(map[string]string{"MY_GPT_API_KEY": "own", "OPENAI_API_KEY": "vendor"})
+	for _, tc := range []struct{ id, url, key, name string }{
+		{"my-gpt", "https://x", "own", "MY_GPT_API_KEY"},
+		{"my-gpt", "http://x", "own", "MY_GPT_API_KEY"},
+		{"other", "https://x", "vendor", "OPENAI_API_KEY"},
+		{"other", "", "vendor", "OPENAI_API_KEY"},
+		{"other", "http://127.0.0.1:1", "", "OTHER_API_KEY"},
+	} {
+		key, name := choice{id: tc.id, getenv: vars}.key("OPENAI_API_KEY", tc.url)
+		require.Equal(t, []string{tc.key, tc.name}, []string{key, name}, "%+v", tc)
+	}
+}
+
+func TestFound(t *testing.T) {
+	require.Equal(t, []string{"openai=openai:https://api.openai.com/v1", "ollama=ollama:http://127.0.0.1:11434"},
+		found(t.Context(), env(map[string]string{"OPENAI_API_KEY": "k", "OLLAMA_HOST": "0.0.0.0"})))
+	require.Equal(t, []string{"openai=openai:http://x/v1", "anthropic=anthropic:", "ollama=ollama:https://o:1"},
+		found(t.Context(), env(map[string]string{
+			"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://x/v1", "ANTHROPIC_API_KEY": "k", "OLLAMA_HOST": "https://o:1/",
+		})))
+}
+
+func TestProviders(t *testing.T) {
+	none := env(nil)
+	for _, spec := range []string{"a=exec:cat", "a=openai:http://127.0.0.1:1/v1", "a=ollama:", "a=echo:", "a=ollama:http://127.0.0.1:1"} {
+		r, err := provider(spec, none)
+		require.NoError(t, err, spec)
+		require.Equal(t, "a", r.ID())
+	}
+	for spec, say := range map[string]string{
+		"exec:cat":      "want ID=DRIVER:TARGET",
+		"a=exec":        "want ID=DRIVER:TARGET",
+		"a/b=exec:cat":  "want ID=DRIVER:TARGET",
+		"a=exec:":       "exec needs a command",
+		"a=openai:":     "openai needs the URL",
+		"a=what:x":      "there are anthropic, cloudflare, echo, exec, ollama, openai",
+		"a=cloudflare:": "account",
+	} {
+		_, err := provider(spec, none)
+		require.ErrorContains(t, err, say, spec)
+	}
+}
