@@ -19,6 +19,7 @@ type bank struct {
 	now      atomic.Pointer[time.Time]
 	accounts map[string]*budget.Account
 	noted    []string
+	moves    []string
 	of       map[*budget.Approvals]*budget.Account
 }
 
@@ -46,7 +47,11 @@ func (b *bank) open(name string, limits budget.Limits) *budget.Account {
 			b.noted = append(b.noted, event+" "+d.Hold+d.ID)
 			return nil
 		},
-		Parent: func(_ context.Context, name string) (*budget.Account, error) {
+		Moved: func(_ context.Context, _ store.Store, from, to string) error {
+			b.moves = append(b.moves, name+": "+from+" to "+to)
+			return nil
+		},
+		Parent: func(_ context.Context, _ store.Store, name string) (*budget.Account, error) {
 			if a := b.accounts[name]; a != nil {
 				return a, nil
 			}

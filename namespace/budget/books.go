@@ -24,7 +24,9 @@ type totals struct {
 	Holds int    `json:"holds"` // open ones
 	Last  uint64 `json:"last"`  // id of the last hold
 	Tick  string `json:"tick"`  // the tick that runs or ran last
-	Day   string `json:"day"`   // UTC, as 2026-01-02; the greatest there was
+	// Closed says that the account is being removed.
+	Closed bool   `json:"closed,omitempty"`
+	Day    string `json:"day"` // UTC, as 2026-01-02; the greatest there was
 	// Spent in the window of that name, and in all.
 	TickSpent  Micros `json:"tick_spent"`
 	DaySpent   Micros `json:"day_spent"`
@@ -56,6 +58,8 @@ func (t *totals) apply(now time.Time, e Entry) {
 		t.TotalSpent = add(t.TotalSpent, *e.Cost)
 	case "tick":
 		t.Tick, t.TickSpent = e.Tick, 0
+	case "close":
+		t.Closed = true
 	}
 }
 
@@ -68,7 +72,16 @@ type books struct {
 	totals totals
 }
 
-func (a *Account) books(ctx context.Context, s store.Store) (*books, error) {
+// in returns the records as tx sees them, which is nil if there is none.
+func (a *Account) in(tx store.Store) store.Store {
+	if tx == nil {
+		return a.st
+	}
+	return store.In(tx, a.st)
+}
+
+func (a *Account) books(ctx context.Context, tx store.Store) (*books, error) {
+	s := a.in(tx)
 	b := &books{a: a, now: a.opts.Now()}
 	var err error
 	if b.limits, err = a.limits(ctx, s); err != nil {
@@ -77,6 +90,9 @@ func (a *Account) books(ctx context.Context, s store.Store) (*books, error) {
 	b.totals, err = store.GetJSON[totals](ctx, s, totalsKey)
 	if err != nil && !errors.Is(err, fsys.NotExist) {
 		return nil, err
+	}
+	if b.totals.Closed || a.ended.Load() {
+		return nil, fsys.E(fsys.NotExist, fmt.Sprintf("the account %s is gone", a.opts.Name))
 	}
 	b.totals.turn(b.now)
 	return b, nil
@@ -106,12 +122,11 @@ func (a *Account) note(tx store.Store, event string, detail any) error {
 // maxDepth is how many accounts may lie one above the other.
 const maxDepth = 8
 
-// chain returns the books of a and of the accounts above it. in says where to
-// read those of an account.
-func (a *Account) chain(ctx context.Context, in func(*Account) store.Store) ([]*books, error) {
+// chain returns the books of a and of the accounts above it, as tx sees them.
+func (a *Account) chain(ctx context.Context, tx store.Store) ([]*books, error) {
 	var chain []*books
 	for at := a; ; {
-		b, err := at.books(ctx, in(at))
+		b, err := at.books(ctx, tx)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +135,7 @@ func (a *Account) chain(ctx context.Context, in func(*Account) store.Store) ([]*
 		if name == "" {
 			return chain, nil
 		}
-		if at, err = at.parent(ctx, name); err != nil {
+		if at, err = at.parent(ctx, tx, name); err != nil {
 			return nil, err
 		}
 		if len(chain) == maxDepth || slices.ContainsFunc(chain, func(b *books) bool { return b.a == at }) {
@@ -129,11 +144,11 @@ func (a *Account) chain(ctx context.Context, in func(*Account) store.Store) ([]*
 	}
 }
 
-func (a *Account) parent(ctx context.Context, name string) (*Account, error) {
+func (a *Account) parent(ctx context.Context, tx store.Store, name string) (*Account, error) {
 	if a.opts.Parent == nil {
 		return nil, fsys.E(fsys.NotExist, fmt.Sprintf("there is no account %q", name))
 	}
-	p, err := a.opts.Parent(ctx, name)
+	p, err := a.opts.Parent(ctx, tx, name)
 	return p, fsys.Wrap(fsys.Internal, fmt.Sprintf("the parent account %q", name), err)
 }
 

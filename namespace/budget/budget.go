@@ -33,6 +33,7 @@ package budget
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"agent9/fsys"
@@ -70,10 +71,14 @@ type Options struct {
 	// Note, if set, is told every line of the ledger in its transaction, with
 	// event "budget." and the kind. An error undoes the transaction.
 	Note func(tx store.Store, event string, detail any) error
-	// Parent returns the account that limits name. It is called inside
-	// transactions, so it must neither write nor block. NotExist of an account
-	// that held money means that it was deleted, and its holds with it.
-	Parent func(ctx context.Context, name string) (*Account, error)
+	// Parent returns the account that limits name, as it is in the
+	// transaction that tx belongs to, or, if tx is nil, in none; it must not
+	// block. NotExist of an account that held money means that it was deleted,
+	// and its holds with it.
+	Parent func(ctx context.Context, tx store.Store, name string) (*Account, error)
+	// Moved, if set, is told in the transaction that another parent was set,
+	// or none. An error undoes the transaction.
+	Moved func(ctx context.Context, tx store.Store, from, to string) error
 }
 
 // An Account is money with limits, in a view of a store. At any time there may
@@ -84,6 +89,7 @@ type Account struct {
 	opts   Options
 	ledger *store.Log
 	root   fsys.Node
+	ended  atomic.Bool
 }
 
 // Open returns the account that st holds. It writes nothing: a new account is
@@ -105,8 +111,12 @@ func Open(ctx context.Context, st store.Updater, opts Options) (*Account, error)
 	return a, nil
 }
 
-// End says that nothing more will come: the ledger has ended.
-func (a *Account) End() { a.ledger.Tape().End() }
+// End says that nothing more will come: the ledger has ended, and the account
+// gives nothing.
+func (a *Account) End() {
+	a.ended.Store(true)
+	a.ledger.Tape().End()
+}
 
 // Root returns the files of the account.
 func (a *Account) Root() fsys.Node { return a.root }
@@ -137,7 +147,7 @@ func Admit(ctx context.Context) error {
 	if !ok {
 		return errNoBudget
 	}
-	chain, err := a.chain(ctx, func(b *Account) store.Store { return b.st })
+	chain, err := a.chain(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -151,7 +161,7 @@ func Admit(ctx context.Context) error {
 
 // Tick begins the window of a tick. Id tells it apart from the one before it.
 func (a *Account) Tick(tx store.Store, id string) error {
-	b, err := a.books(a.ctx, store.In(tx, a.st))
+	b, err := a.books(a.ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // An Entry is one line of the ledger.
 type Entry struct {
 	Time string `json:"time,omitempty"`
-	// Kind is hold, settle, release (a settle at no cost), tick or limits.
+	// Kind is hold, settle, release (a settle at no cost), tick, limits or close.
 	Kind string `json:"kind"`
 	Hold string `json:"hold,omitempty"`
 	// Account is the one below this one whose work it is, if it is not its own.
@@ -46,7 +46,7 @@ type Usage struct {
 
 // Usage returns the books as they are now.
 func (a *Account) Usage(ctx context.Context) (Usage, error) {
-	b, err := a.books(ctx, a.st)
+	b, err := a.books(ctx, nil)
 	if err != nil {
 		return Usage{}, err
 	}
@@ -82,13 +82,19 @@ func (a *Account) SetLimits(ctx context.Context, tx store.Store, l Limits) error
 	if ms := l.ApprovalExpires; ms != nil && (*ms < 1 || *ms > longestWait.Milliseconds()) {
 		return fsys.E(fsys.Invalid, fmt.Sprintf("approval_expires_ms is from 1 to %d, not %d", longestWait.Milliseconds(), *ms))
 	}
-	in := func(b *Account) store.Store { return store.In(tx, b.st) }
-	if err := store.PutJSON(ctx, in(a), limitsKey, l); err != nil {
+	b, err := a.books(ctx, tx)
+	if err != nil {
 		return err
 	}
-	chain, err := a.chain(ctx, in) // is there such a parent?
+	if err := store.PutJSON(ctx, a.in(tx), limitsKey, l); err != nil {
+		return err
+	}
+	chain, err := a.chain(ctx, tx) // is there such a parent?
 	if err != nil {
 		return &fsys.Error{Code: fsys.Invalid, Reason: fsys.ReasonOf(err), Err: err}
+	}
+	if err := a.moved(ctx, tx, b.limits.Parent, l.Parent); err != nil {
+		return err
 	}
 	return chain[0].enter(tx, Entry{Kind: "limits", Limits: &l, By: string(fsys.CallerOf(ctx))})
 }

@@ -70,7 +70,7 @@ func (a *Account) take(ctx context.Context, tx store.Store, max Micros, what str
 	if err := checkAmount(max); err != nil {
 		return nil, err
 	}
-	chain, err := a.chain(ctx, func(b *Account) store.Store { return store.In(tx, b.st) })
+	chain, err := a.chain(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (h *Hold) Settle(tx store.Store, cost Micros, reason string) error {
 		return err
 	}
 	for _, up := range h.record.Above {
-		p, err := h.a.parent(h.a.ctx, up.Account)
+		p, err := h.a.parent(h.a.ctx, tx, up.Account)
 		if errors.Is(err, fsys.NotExist) {
 			continue // deleted, with all its books
 		}
@@ -172,7 +172,7 @@ func (a *Account) settle(tx store.Store, id string, cost Micros, reason, below s
 	if err := in.Delete(a.ctx, holdPrefix+id); err != nil {
 		return err
 	}
-	b, err := a.books(a.ctx, in)
+	b, err := a.books(a.ctx, tx)
 	if err != nil {
 		return err
 	}

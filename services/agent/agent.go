@@ -45,6 +45,10 @@ type House struct {
 	Now       func() time.Time
 	// Recipient finds the inbox of another agent for one who sends to it.
 	Recipient func(ctx context.Context, to string) (*Agent, error)
+	// Account finds the account above an agent's that is called name, and
+	// Moved is told when an agent's is below another one: see budget.Options.
+	Account func(ctx context.Context, tx store.Store, name string) (*budget.Account, error)
+	Moved   func(ctx context.Context, tx store.Store, agent, from, to string) error
 	// Happened is told of every event of every agent, as a line of JSON.
 	Happened func(agent string, line []byte)
 }
@@ -118,7 +122,10 @@ func Open(ctx context.Context, st store.Updater, house *House, name string) (*Ag
 		return nil, err
 	}
 	if a.budget, err = budget.Open(ctx, store.Sub(st, budgetPart), budget.Options{
-		Name: name, Now: house.Now, Defaults: house.Limits, Note: a.note,
+		Name: name, Now: house.Now, Defaults: house.Limits, Note: a.note, Parent: house.Account,
+		Moved: func(ctx context.Context, tx store.Store, from, to string) error {
+			return house.Moved(ctx, tx, name, from, to)
+		},
 	}); err != nil {
 		return nil, err
 	}
@@ -164,6 +171,15 @@ func (a *Agent) Limited(rights func(mount string) (read, write bool)) fsys.Node 
 
 // Stopped reports whether the agent does no work.
 func (a *Agent) Stopped() bool { return a.status.State() == status.Stopped }
+
+// Leave settles what the agent still holds of the accounts above it, in the
+// transaction that removes the agent.
+func (a *Agent) Leave(ctx context.Context, tx store.Store) error {
+	if err := a.budget.SettleAll(ctx, tx, "the agent was removed"); err != nil {
+		return err
+	}
+	return a.budget.Close(ctx, tx)
+}
 
 // Remove makes the agent disappear from all trees in which it is still seen,
 // and ends what is read there.

@@ -19,14 +19,14 @@ import (
 // The parts of the daemon's store.
 const (
 	agentsPart = "agents/" // name → entry
-	dataPart   = "data/"   // id/… → all that an agent has
-	trashPart  = "trash/"  // id → of an agent removed since the start, or before it
+	dataPart   = "data/"   // id/… → all that an agent or account has
+	trashPart  = "trash/"  // id → of one removed since the start, or before it
 	tokensPart = "tokens/"
-	nextKey    = "next" // the id of the next agent
+	nextKey    = "next" // the id of the next agent or account
 )
 
-// entry is what the index says of an agent. Its id is used once, so that a
-// new agent of an old name has nothing of the old one.
+// entry is what the index says of an agent or an account. Its id is used once, so that a
+// new one of an old name has nothing of the old one.
 type entry struct {
 	ID uint64 `json:"id"`
 }
@@ -175,16 +175,17 @@ func (s *agents) List(ctx context.Context) ([]fsys.Entry, error) {
 // maxName bounds the name of an agent, which is also part of a socket's path.
 const maxName = 63
 
+// checkName reports whether name can be that of an agent or an account.
 func checkName(name string) error {
 	for _, r := range name {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
 		default:
-			return fsys.E(fsys.Invalid, "an agent's name is made of letters, digits, and - _ . only")
+			return fsys.E(fsys.Invalid, "a name here is made of letters, digits, and - _ . only")
 		}
 	}
 	if len(name) > maxName || name == "" || name[0] == '.' || name[0] == '-' {
-		return fsys.E(fsys.Invalid, "an agent's name has 1 to 63 letters, and does not begin with . or -")
+		return fsys.E(fsys.Invalid, "a name here has 1 to 63 letters, and does not begin with . or -")
 	}
 	return nil
 }
@@ -203,7 +204,7 @@ func (s *agents) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.No
 			}
 			return err
 		}
-		next, err := s.next(ctx, tx)
+		next, err := nextID(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -220,12 +221,13 @@ func (s *agents) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.No
 	return &home{s, name, e}, nil
 }
 
-func (s *agents) next(ctx context.Context, tx store.Store) (uint64, error) {
+// nextID returns an id that no agent or account ever had.
+func nextID(ctx context.Context, tx store.Store) (uint64, error) {
 	id := uint64(1)
 	switch b, err := tx.Get(ctx, nextKey); {
 	case err == nil:
 		if id, err = strconv.ParseUint(string(b), 10, 64); err != nil {
-			return 0, fsys.Wrap(fsys.Internal, "the next agent's id", err)
+			return 0, fsys.Wrap(fsys.Internal, "the next id", err)
 		}
 	case fsys.CodeOf(err) != fsys.NotExist:
 		return 0, err
@@ -258,6 +260,9 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		if err := tx.Put(ctx, trashPart+strconv.FormatUint(e.ID, 36), []byte(name)); err != nil {
 			return err
 		}
+		if err := a.Leave(ctx, tx); err != nil {
+			return err
+		}
 		store.After(tx, a.Remove)
 		return s.ended(ctx, tx, name)
 	})
@@ -265,7 +270,7 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		return err
 	}
 	s.house.Happened(name, happened(s.house.Now(), "agent.removed"))
-	if err := s.empty(context.WithoutCancel(ctx), strconv.FormatUint(e.ID, 36)); err != nil {
+	if err := empty(context.WithoutCancel(ctx), s.st, strconv.FormatUint(e.ID, 36)); err != nil {
 		slog.Warn("the data of a removed agent is left for the next start", "agent", name, "err", err)
 	}
 	return nil
@@ -274,16 +279,16 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 // sweepPage is how many keys of a removed agent go in one transaction.
 const sweepPage = 512
 
-// finish deletes the data of agents that were removed, at the start of a
-// daemon: what a crash has left of it, and writes that were under way when
-// their agent was removed.
-func (s *agents) finish(ctx context.Context) error {
-	for pair, err := range store.All(ctx, s.st, trashPart) {
+// finish deletes the data of agents and accounts that were removed, at the
+// start of a daemon: what a crash has left of it, and writes that were under
+// way when their agent was removed.
+func finish(ctx context.Context, st store.Updater) error {
+	for pair, err := range store.All(ctx, st, trashPart) {
 		if err == nil {
-			err = s.empty(ctx, strings.TrimPrefix(pair.Key, trashPart))
+			err = empty(ctx, st, strings.TrimPrefix(pair.Key, trashPart))
 		}
 		if err == nil {
-			err = s.st.Delete(ctx, pair.Key)
+			err = st.Delete(ctx, pair.Key)
 		}
 		if err != nil {
 			return err
@@ -292,10 +297,10 @@ func (s *agents) finish(ctx context.Context) error {
 	return nil
 }
 
-// empty deletes the data of the agent that had this id.
-func (s *agents) empty(ctx context.Context, id string) error {
+// empty deletes the data of the agent or account that had this id.
+func empty(ctx context.Context, st store.Updater, id string) error {
 	for more := true; more; {
-		err := s.st.Update(ctx, func(tx store.Store) error {
+		err := st.Update(ctx, func(tx store.Store) error {
 			page, err := tx.List(ctx, dataPart+id+"/", "", sweepPage)
 			if err != nil {
 				return err

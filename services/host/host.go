@@ -7,6 +7,8 @@
 //	         lines with the field agent
 //	ctl      Message: token, revoke, socket, shutdown; read it for the list
 //	agents/  mkdir NAME creates an agent, rmdir removes a stopped one
+//	accounts/ mkdir NAME creates an account for agents to have above theirs,
+//	         rmdir removes one that nobody has
 //	tokens/  one file per live token; rm revokes
 package host
 
@@ -51,14 +53,15 @@ type Options struct {
 
 // A Host is all agents of one daemon.
 type Host struct {
-	opts    Options
-	agents  *agents
-	tokens  *tokens.Tokens
-	events  fsys.Feed
-	count   atomic.Int64 // events since the start
-	started time.Time
-	root    *fsys.Table
-	ending  atomic.Bool // the operator has asked for it
+	opts     Options
+	agents   *agents
+	accounts *accounts
+	tokens   *tokens.Tokens
+	events   fsys.Feed
+	count    atomic.Int64 // events since the start
+	started  time.Time
+	root     *fsys.Table
+	ending   atomic.Bool // the operator has asked for it
 }
 
 // Open returns the host whose agents are in opts.Store, after it has finished
@@ -76,7 +79,17 @@ func Open(life context.Context, opts Options) (*Host, error) {
 		live:  map[string]*slot{},
 	}
 	h.agents.house.Recipient = h.agents.find
+	if err := finish(life, opts.Store); err != nil {
+		return nil, err
+	}
 	var err error
+	if h.accounts, err = openAccounts(life, opts.Store, opts.Now, h.accountHappened); err != nil {
+		return nil, err
+	}
+	h.agents.house.Account = h.accounts.find
+	h.agents.house.Moved = func(ctx context.Context, tx store.Store, agent, from, to string) error {
+		return h.accounts.moved(ctx, tx, "agents/"+agent, from, to)
+	}
 	if h.tokens, err = tokens.Open(life, store.Sub(opts.Store, tokensPart), nil); err != nil {
 		return nil, err
 	}
@@ -87,11 +100,9 @@ func Open(life context.Context, opts Options) (*Host, error) {
 		fsys.Entry{Name: "events", Node: &h.events},
 		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: h.ctl, Text: h.verbs, Closed: h.shutdownNow}},
 		fsys.Entry{Name: "agents", Node: fsys.NewTableWith(h.agents)},
+		fsys.Entry{Name: "accounts", Node: fsys.NewTableWith(h.accounts)},
 		fsys.Entry{Name: "tokens", Node: h.tokens.Root()},
 	)
-	if err := h.agents.finish(life); err != nil {
-		return nil, err
-	}
 	return h, h.settle(life)
 }
 
@@ -167,9 +178,18 @@ func (h *Host) ended(ctx context.Context, tx store.Store, name string) error {
 
 // happened publishes an agent's event, with the agent's name in it.
 func (h *Host) happened(name string, line []byte) {
+	h.publish("agent", name, line)
+}
+
+// accountHappened publishes the event of an account.
+func (h *Host) accountHappened(name, event string) {
+	h.publish("account", name, happened(h.opts.Now(), event))
+}
+
+func (h *Host) publish(kind, name string, line []byte) {
 	h.count.Add(1)
 	quoted, _ := json.Marshal(name)
-	h.events.Publish(fmt.Appendf(nil, `{"agent":%s,%s`, quoted, line[1:]))
+	h.events.Publish(fmt.Appendf(nil, `{"%s":%s,%s`, kind, quoted, line[1:]))
 }
 
 // happened makes the line of an event that is not in any agent's own log.

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"agent9/fsys"
+)
+
+// Agents under a team under an organisation.
+func TestAccounts(t *testing.T) {
+	d, r, alice := oneAgent(t)
+	r.mkdir("agents", "bob")
+	bob := d.at("/agents/bob")
+	events := r.begin(r.open("events", fsys.Read))
+	r.mkdir("accounts", "org")
+	events.ends(t)
+	has(t, "events", events.text, `{"account":"org",`, `"event":"account.created"}`)
+	r.mkdir("accounts", "team")
+	refused(t, "mkdir again", r.tryMkdir("accounts", "team"), fsys.Exist)
+	refused(t, "a bad name", r.tryMkdir("accounts", "a b"), fsys.Invalid)
+	equal(t, "accounts", r.list("accounts"), "org team")
+	equal(t, "an account", r.list("accounts/team"), "limits usage ledger")
+
+	refused(t, "no such parent", alice.tryWrite("budget/limits", `{"parent":"none"}`), fsys.Invalid, "mkdir accounts/none")
+	alice.write("budget/limits", `{"parent":"team"}`)
+	bob.write("budget/limits", `{"parent":"team"}`)
+	r.write("accounts/team/limits", `{"parent":"org"}`)
+	refused(t, "a cycle", r.tryWrite("accounts/org/limits", `{"parent":"team"}`), fsys.Invalid, "is above itself")
+	r.write("accounts/org/limits", `{"total_microusd":1000,"approval_threshold_microusd":900}`)
+
+	alice.ask("compute/new", `{"messages":[{"role":"user","content":"x"}],"max_cost_microusd":950}`)
+	for _, account := range []string{"org", "team"} {
+		has(t, account, r.read("accounts/"+account+"/usage"), `"held_microusd":950,"holds":1`)
+		has(t, account, r.tail("accounts/"+account+"/ledger"), `"kind":"hold","hold":"1","account":"alice","max_microusd":950,"what":"compute job 1"`)
+	}
+	refused(t, "what the organisation has no money for", bob.tryWrite("compute/new", `{"messages":[{"role":"user","content":"x"}],"max_cost_microusd":51}`),
+		fsys.Exhausted, "50 µ$ are left in all in account org")
+	has(t, "what bob holds", bob.read("budget/usage"), `"held_microusd":0,"holds":0`)
+
+	d.kill()
+	d.start()
+	r, alice = d.root(), d.at("/agents/alice")
+	equal(t, "accounts after kill -9", r.list("accounts"), "org team")
+	has(t, "what waits for the organisation's threshold", alice.read("approvals/1"), `"threshold_microusd":900,"account":"org"`)
+	has(t, "org", r.read("accounts/org/usage"), `"held_microusd":950,"holds":1`)
+
+	refused(t, "rmdir of org", r.tryRemove("accounts/org"), fsys.Busy, "accounts/team has this account above it")
+	refused(t, "rmdir of team", r.tryRemove("accounts/team"), fsys.Busy, "agents/alice has this account above it")
+	alice.write("budget/limits", `{}`)
+	r.write("agents/bob/ctl", "stop")
+	r.remove("agents/bob")
+	refused(t, "rmdir of team, which holds", r.tryRemove("accounts/team"), fsys.Busy, "1 holds of account team are open")
+	alice.write("approvals/1", "deny")
+	for _, account := range []string{"org", "team"} {
+		has(t, account, r.read("accounts/"+account+"/usage"), `"held_microusd":0,"holds":0`)
+	}
+	team := r.open("accounts/team/limits", fsys.Read|fsys.Write)
+	r.remove("accounts/team")
+	if _, err := fsys.WriteAt(within(t), team, []byte(`{"parent":"org"}`), 0); fsys.CodeOf(err) != fsys.NotExist {
+		t.Errorf("writing the limits of what is gone: %v", err)
+	}
+	r.remove("accounts/org")
+	equal(t, "accounts", r.list("accounts"), "")
+	r.mkdir("accounts", "team")
+	if ledger := r.tail("accounts/team/ledger"); strings.Contains(ledger, "hold") {
+		t.Errorf("a new account has the ledger of an old one:\n%s", ledger)
+	}
+	d.kill()
+	d.start()
+	equal(t, "accounts after another kill -9", d.root().list("accounts"), "team")
+}
+
+// What an agent still holds when it is removed is not held for ever.
+func TestRemovedAgentHoldsNothing(t *testing.T) {
+	_, r, alice := oneAgent(t)
+	r.mkdir("accounts", "team")
+	alice.write("budget/limits", `{"parent":"team","approval_threshold_microusd":10}`)
+	alice.ask("compute/new", `{"messages":[{"role":"user","content":"x"}],"max_cost_microusd":950}`)
+	has(t, "team", r.read("accounts/team/usage"), `"held_microusd":950,"holds":1`)
+	alice.write("ctl", "stop")
+	r.remove("agents/alice")
+	has(t, "team", r.read("accounts/team/usage"), `"held_microusd":0,"holds":0`)
+	r.remove("accounts/team")
+}
