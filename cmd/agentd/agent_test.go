@@ -4,9 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"agent9/fsys"
+	"agent9/store"
+	"agent9/store/bolt"
 )
 
 func TestRemovingAnAgent(t *testing.T) {
@@ -82,6 +85,40 @@ func TestRemovingAnAgent(t *testing.T) {
 	refused(t, "the old token", err, fsys.Permission)
 	_, err = alice.tryRead("status")
 	refused(t, "the old tree, when there is a new agent", err, fsys.NotExist)
+
+	// On disk nothing is left of either, once the daemon has been restarted.
+	again.write("ctl", "stop")
+	r.remove("agents/alice")
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		d.signal(sig)
+		<-d.exited
+		d.start()
+	}
+	d.signal(syscall.SIGTERM)
+	d.ends(bound)
+	for _, part := range []string{"agents/", "data/", "trash/", "tokens/token/", "tokens/agent/", "tokens/expiry/"} {
+		if left := stored(t, d, part); len(left) > 0 {
+			t.Errorf("in %s there is left: %v", part, left)
+		}
+	}
+}
+
+// stored returns the keys that begin with prefix in the database of a daemon
+// that does not run.
+func stored(t *testing.T, d *daemon, prefix string) (keys []string) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(d.data(), "agent9.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for pair, err := range store.All(within(t), db, prefix) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, pair.Key)
+	}
+	return keys
 }
 
 func TestQids(t *testing.T) {

@@ -73,14 +73,16 @@ func TestEndWithBlockedReaders(t *testing.T) {
 	}
 }
 
-// The mount of a daemon goes with it, also when somebody waits in it.
-func TestEndWithMount(t *testing.T) {
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+// withMount starts a daemon that is mounted, with the agent alice, and returns
+// the path of a file of the mount.
+func withMount(t *testing.T) (d *daemon, in func(path string) string) {
+	t.Helper()
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
 		t.Skipf("no FUSE here: %v", err)
-	} else {
-		f.Close()
 	}
-	d := newDaemon(t)
+	f.Close()
+	d = newDaemon(t)
 	dir := filepath.Join(d.dir, "mnt")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -88,10 +90,34 @@ func TestEndWithMount(t *testing.T) {
 	d.args = append(d.args, "--mount", dir)
 	d.start()
 	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) }) // if the daemon did not
-	in := func(path string) string { return filepath.Join(dir, "agents/alice", path) }
-	if err := os.Mkdir(in(""), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "agents/alice"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return d, func(path string) string { return filepath.Join(dir, path) }
+}
+
+func (d *daemon) isMounted() bool {
+	d.t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return strings.Contains(string(mounts), d.dir)
+}
+
+func TestShutdownThroughMount(t *testing.T) {
+	d, in := withMount(t)
+	if err := os.WriteFile(in("ctl"), []byte("shutdown\n"), 0o644); err != nil {
+		t.Errorf("echo shutdown > ctl: %v", err)
+	}
+	d.ends(bound)
+	equal(t, "mounted", d.isMounted(), false)
+}
+
+// The mount of a daemon goes with it, also when many wait in it.
+func TestEndWithMount(t *testing.T) {
+	d, mnt := withMount(t)
+	in := func(path string) string { return mnt("agents/alice/" + path) }
 
 	// What a shell sees of a refusal is a number; the reason is in logs/errors.
 	half := os.WriteFile(in("inbox/new"), []byte(`{"body": "half`), 0o644)
@@ -124,33 +150,32 @@ func TestEndWithMount(t *testing.T) {
 		t.Errorf("reading what was removed: %q, %v", b, err)
 	}
 
-	ended := make(chan error, 1)
-	opened, err := os.Open(in("inbox/next"))
-	if err != nil {
-		t.Fatal(err)
+	const readers = 20
+	ended := make(chan error, readers)
+	for i := range readers {
+		f, err := os.Open(in([]string{"inbox/next", "inbox/head", "logs/trace"}[i%3]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer f.Close()
+			_, err := f.Read(make([]byte, 100))
+			ended <- err
+		}()
 	}
-	go func() {
-		defer opened.Close()
-		_, err := opened.Read(make([]byte, 100))
-		ended <- err
-	}()
 	d.signal(syscall.SIGTERM)
 	d.ends(bound)
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("a read in the mount got something")
+	for range readers {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("a read in the mount got something")
+			}
+		case <-within(t).Done():
+			t.Fatal("a read in the mount did not end")
 		}
-	case <-within(t).Done():
-		t.Error("a read in the mount did not end")
 	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(mounts), dir) {
-		t.Error("the mount was left")
-	}
+	equal(t, "mounted", d.isMounted(), false)
 }
 
 // Mounting where it cannot be done ends the daemon, which leaves nothing.

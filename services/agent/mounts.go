@@ -117,7 +117,9 @@ func (a *Agent) working() namespace.Option {
 }
 
 func (a *Agent) refused(ctx context.Context, path, op string, err error) {
-	a.logs.Refused(ctx, path, op, err)
+	if !a.gone.Load() {
+		a.logs.Refused(ctx, path, op, err)
+	}
 }
 
 // mountTable is the text of the mounts file: path, service, access.
