@@ -26,6 +26,7 @@ func TestUser(t *testing.T) {
 	t.Run("answer the inbox until the budget is gone", u.answersItsInbox)
 	t.Run("a request from OpenAI's documentation", u.sendsARequestAsItIs)
 	t.Run("embeddings of every file in a folder", u.embedsAFolder)
+	t.Run("speech is bytes", u.speaks)
 	t.Run("a job that needs approval", u.asksForApproval)
 	t.Run("two scripts race on one key", u.races)
 }
@@ -100,10 +101,13 @@ func (u *user) serveModel(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&req)
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/models"):
-		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-5.4","object":"model"},{"id":"text-embedding-3-small","object":"model"}]}`)
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-5.4","object":"model"},{"id":"text-embedding-3-small","object":"model"},{"id":"gpt-4o-mini-tts","object":"model"}]}`)
 	case strings.HasSuffix(r.URL.Path, "/embeddings"):
 		u.calls.Add(1)
 		fmt.Fprintf(w, `{"object":"list","model":"text-embedding-3-small","data":[{"object":"embedding","index":0,"embedding":[0.5,%d]}],"usage":{"prompt_tokens":100,"total_tokens":100}}`, len(req.Input))
+	case strings.HasSuffix(r.URL.Path, "/audio/speech"):
+		w.Header().Set("Content-Type", "audio/wav")
+		fmt.Fprint(w, "RIFF\x00\xff")
 	case req.Stream:
 		u.calls.Add(1)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -168,6 +172,13 @@ func (u *user) embedsAFolder(t *testing.T) {
 	}
 	u.sh(t, `"$EXAMPLES/embed.sh" "$ROOT/agents/dan" `+folder+`/*.txt`)
 	require.Equal(t, "[0.5,1]\n[0.5,2]\n[0.5,3]\n[0.5,4]\n", u.sh(t, `cat `+folder+`/*.vec`))
+}
+
+func (u *user) speaks(t *testing.T) {
+	u.agent(t, "gina", `{}`)
+	out := u.sh(t, `cd "$ROOT/agents/gina/compute"
+echo '{"kind":"speak","model":"gpt-4o-mini-tts","voice":"alloy","input":"hi","max_cost_microusd":1000}' >new && cat jobs/1/result`)
+	require.Equal(t, "RIFF\x00\xff", out)
 }
 
 func (u *user) asksForApproval(t *testing.T) {

@@ -197,6 +197,9 @@ func (a *calling) emit(c provider.Chunk) error {
 	}
 	if c.Result != nil {
 		a.j.result = c.Result
+		if c.Type == "" { // JSON is a line of text; sound and pictures are bytes
+			a.j.result = append(a.j.result[:len(a.j.result):len(a.j.result)], '\n')
+		}
 	}
 	a.said = true
 	if c.Text != "" && c.Choice == 0 {

@@ -2,7 +2,6 @@ package compute
 
 import (
 	"context"
-	"encoding/json"
 	"runtime"
 	"strconv"
 	"sync"
@@ -27,7 +26,7 @@ type job struct {
 	cancel context.CancelCauseFunc
 	plan   plan
 	hold   *budget.Hold
-	result json.RawMessage // the worker's
+	result []byte // the worker's
 
 	done chan struct{} // closed when it has ended
 

@@ -77,7 +77,7 @@ func (r *record) resultSize() int64 {
 	case !r.State.ended():
 		return 0
 	case r.State == Done:
-		return r.Result + 1
+		return r.Result
 	}
 	return int64(len(r.failedResult()))
 }
@@ -112,6 +112,5 @@ func (j *job) loadResult(ctx context.Context) ([]byte, error) {
 	if r.State != Done {
 		return r.failedResult(), nil
 	}
-	b, err := j.s.st.Get(ctx, resultKey(j.n))
-	return append(b, '\n'), err
+	return j.s.st.Get(ctx, resultKey(j.n))
 }
