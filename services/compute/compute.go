@@ -118,8 +118,11 @@ type Service struct {
 	quiet     chan struct{}               // closed when nothing is recording or ending
 }
 
-// limits are what of the policy bounds jobs at once.
-type limits struct{ running, queued int }
+// limits are what of the policy bounds jobs, at once and in a minute.
+type limits struct {
+	running, queued int
+	rates           rates
+}
 
 // errInterrupted is why jobs end that the end of the daemon cuts off.
 var errInterrupted = fsys.E(fsys.Canceled, "interrupted")
@@ -239,10 +242,15 @@ func (s *Service) settled() {
 // admit refuses what needs no request to be refused.
 func (s *Service) admit(ctx context.Context) error {
 	s.mu.Lock()
-	full := s.full()
+	full, rates := s.full(), s.limit.rates
 	s.mu.Unlock()
 	if full != nil {
 		return full
+	}
+	if rates.requests > 0 || rates.tokens > 0 {
+		if _, err := s.ready(ctx, s.st, rates); err != nil {
+			return err
+		}
 	}
 	return budget.Admit(ctx)
 }

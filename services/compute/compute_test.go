@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type desk struct {
 	account *budget.Account
 	asking  *budget.Approvals // nil: nobody is asked
 	now     func() time.Time  // nil: time.Now
+	time    atomic.Int64      // of a clock that the test sets
 	fake    *fake.Provider
 	others  []*provider.Runner
 	svc     *compute.Service

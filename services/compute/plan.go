@@ -15,6 +15,7 @@ type plan struct {
 	max     budget.Micros
 	timeout int64
 	retry   retry
+	rates   rates
 }
 
 // plan decides who does sub, and refuses what nobody can or may do.
@@ -23,7 +24,7 @@ func (s *Service) plan(ctx context.Context, p Policy, sub *submission) (plan, er
 	if err != nil {
 		return plan{}, err
 	}
-	pl := plan{chain: chain, timeout: sub.timeout, retry: p.retry()}
+	pl := plan{chain: chain, timeout: sub.timeout, retry: p.retry(), rates: p.rates()}
 	if pl.timeout == 0 {
 		pl.timeout = p.DefaultTimeout
 	}

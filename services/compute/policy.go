@@ -49,6 +49,10 @@ type Policy struct {
 	// MaxConcurrent jobs run at once, and MaxQueued more may wait.
 	MaxConcurrent int `json:"max_concurrent"`
 	MaxQueued     int `json:"max_queued"`
+	// RequestsPerMinute and TokensPerMinute bound what is asked for in any
+	// minute; 0 is no bound. The tokens of an answer count when it is there.
+	RequestsPerMinute int64 `json:"requests_per_minute"`
+	TokensPerMinute   int64 `json:"tokens_per_minute"`
 	// DefaultTimeout is for requests without timeout_ms.
 	DefaultTimeout int64 `json:"default_timeout_ms"`
 }
@@ -83,7 +87,9 @@ func defaultPolicy() Policy {
 // maxTimeout is a day, in milliseconds.
 const maxTimeout = 24 * 3_600_000
 
-func (p *Policy) limits() limits { return limits{p.MaxConcurrent, p.MaxQueued} }
+func (p *Policy) limits() limits { return limits{p.MaxConcurrent, p.MaxQueued, p.rates()} }
+
+func (p *Policy) rates() rates { return rates{p.RequestsPerMinute, p.TokensPerMinute} }
 
 // parsePolicy reads a policy strictly.
 func parsePolicy(doc []byte) (Policy, error) {
@@ -110,6 +116,8 @@ func (p *Policy) check() error {
 		{"max_retry_wait_ms", p.MaxRetryWait, 0, 3_600_000},
 		{"max_concurrent", int64(p.MaxConcurrent), 1, 10_000},
 		{"max_queued", int64(p.MaxQueued), 0, 100_000},
+		{"requests_per_minute", p.RequestsPerMinute, 0, 1 << 30},
+		{"tokens_per_minute", p.TokensPerMinute, 0, 1 << 40},
 		{"default_timeout_ms", p.DefaultTimeout, 1, maxTimeout},
 	} {
 		if f.n < f.min || f.n > f.max {

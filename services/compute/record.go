@@ -43,6 +43,7 @@ type record struct {
 	Price    *provider.Price `json:"price,omitempty"`
 	Usage    provider.Usage  `json:"usage"`
 	Cost     budget.Micros   `json:"cost"`
+	Counted  int64           `json:"counted,omitempty"` // tokens, in the pace, at submission
 	// Attempts are there if there was more than one; the last one comes with
 	// the end of the job. Usage is the last one's, and Paid what those before
 	// it cost, which is settled.

@@ -112,6 +112,10 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if n, err = s.next(ctx, tx); err != nil {
 			return err
 		}
+		counted, err := s.pace(ctx, tx, pl.rates, sub.req)
+		if err != nil {
+			return err
+		}
 		hold, err := s.hold(ctx, tx, n, pl)
 		if err != nil {
 			return err
@@ -121,6 +125,7 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 			return err
 		}
 		j = s.newJob(n, name, sub, pl, hold, now)
+		j.rec.Counted = counted
 		if err := s.putNew(ctx, tx, j.rec, sub); err != nil {
 			return err
 		}

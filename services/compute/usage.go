@@ -17,8 +17,10 @@ type serviceUsage struct {
 }
 
 type usageLimits struct {
-	Concurrent int `json:"max_concurrent"`
-	Queued     int `json:"max_queued"`
+	Concurrent int   `json:"max_concurrent"`
+	Queued     int   `json:"max_queued"`
+	Requests   int64 `json:"requests_per_minute,omitempty"`
+	Tokens     int64 `json:"tokens_per_minute,omitempty"`
 }
 
 func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
@@ -30,7 +32,7 @@ func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
 		t.Jobs[state] += 0
 	}
 	s.mu.Lock()
-	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Limits: usageLimits{s.limit.running, s.limit.queued}}
+	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Limits: usageLimits{s.limit.running, s.limit.queued, s.limit.rates.requests, s.limit.rates.tokens}}
 	s.mu.Unlock()
 	if a, ok := budget.From(ctx); ok {
 		b, err := a.Usage(ctx)

@@ -181,6 +181,9 @@ func (r *record) end(now time.Time, usage provider.Usage, err error) {
 
 // putEnd stores r, which is before no longer.
 func (s *Service) putEnd(ctx context.Context, tx store.Store, before, r record) error {
+	if err := s.paceEnd(ctx, tx, r); err != nil {
+		return err
+	}
 	err := s.count(ctx, tx, func(t *totals) {
 		t.Held -= r.Held
 		t.Spent += r.Cost - r.Paid
