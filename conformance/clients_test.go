@@ -299,7 +299,9 @@ func mount(t *testing.T, dir string, command ...string) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	t.Cleanup(func() {
-		_ = unix.Unmount(dir, unix.MNT_DETACH)
+		if unix.Unmount(dir, unix.MNT_DETACH) != nil { // not root, or unmounted
+			_ = exec.Command("fusermount3", "-q", "-u", "-z", dir).Run()
+		}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		if t.Failed() && said.String() != "" {

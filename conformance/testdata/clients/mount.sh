@@ -118,11 +118,11 @@ done <"$M/logs/errors"
 has "the reason is in logs/errors" "$line" config
 
 # --- a blocked read, interrupted ------------------------------------------------
-# reading PID: it is inside a blocked read(2), or busybox's sendfile(2). The
-# kernel tells nobody, so this looks until it is.
+# reading PID: it has inbox/next open and is inside a read(2), or busybox's
+# sendfile(2). The kernel tells nobody, so this looks until it is.
 reading() {
 	while read -r call _ <"/proc/$1/syscall"; do
-		case $call in 0 | 40) return ;; esac
+		case $call$(readlink "/proc/$1/fd/3") in 0*/inbox/next | 40*/inbox/next) return ;; esac
 	done 2>/dev/null
 }
 interrupt() { # SIGNAL STATUS
