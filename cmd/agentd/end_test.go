@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/export/fuse"
 )
 
 // bound is how long the end of the daemon may take.
@@ -89,7 +90,7 @@ func withMount(t *testing.T) (d *daemon, in func(path string) string) {
 	}
 	d.args = append(d.args, "--mount", dir)
 	d.start()
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) }) // if the daemon did not
+	t.Cleanup(func() { fuse.Unmount(dir) }) // if the daemon did not
 	if err := os.Mkdir(filepath.Join(dir, "agents/alice"), 0o755); err != nil {
 		t.Fatal(err)
 	}
