@@ -20,8 +20,12 @@
 // have kind, provider, max_cost_microusd, idempotency_key and timeout_ms.
 //
 // mkdir jobs/NAME makes a draft: a job submitted by writing its request file,
-// with NAME as its idempotency key. A key stands for its job as long as that
-// is there, and jobs/KEY is then another name of it.
+// with NAME as its idempotency key. A key stands for its job for the time that
+// the policy says, at least until that has ended, and jobs/KEY is then another
+// name of it. Removing the job forgets the key.
+//
+// What has ended is kept for a time and up to a size, and then swept, the
+// oldest first, by the transactions that record the ends of others.
 //
 // Removing a job's directory removes the job; one that has not ended is
 // cancelled, and removed when it has. Removing a file of a job only hides it,

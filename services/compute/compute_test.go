@@ -40,6 +40,7 @@ type desk struct {
 	mu       sync.Mutex
 	events   []string
 	failNote map[string]error // set while nothing runs
+	onNote   func(tx store.Store, event string)
 }
 
 // perToken is what the fake provider's tokens cost, in and out.
@@ -93,9 +94,12 @@ func (d *desk) open() {
 }
 
 // note takes down the events, but for those of the ledger.
-func (d *desk) note(_ store.Store, event string, _ any) error {
+func (d *desk) note(tx store.Store, event string, _ any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.onNote != nil {
+		d.onNote(tx, event)
+	}
 	if err := d.failNote[event]; err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ func (s *Service) newJob(n int64, name string, sub *submission, pl plan, hold *b
 		Provider: pl.chain[0].runner.ID(),
 		Model:    pl.chain[0].model.Name,
 		Timeout:  pl.timeout,
+		Size:     int64(len(sub.raw)) + jobOverhead,
 		Created:  s.config.Now(),
 		Hold:     hold.ID(),
 		Held:     hold.Max(),

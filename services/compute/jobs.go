@@ -1,7 +1,9 @@
 package compute
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
@@ -21,7 +23,7 @@ func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if n, ok := number(name); ok {
 		return d.s.dir(ctx, n)
 	}
-	switch entry, err := store.GetJSON[journal](ctx, d.s.st, keyPrefix+name); {
+	switch entry, err := d.s.lookUp(ctx, d.s.st, name); {
 	case err == nil:
 		return d.s.dir(ctx, entry.Job)
 	case !missing(err):
@@ -83,10 +85,14 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 		return nil, fsys.E(fsys.Invalid, "a name of digits only is a job's number")
 	}
 	err := d.s.st.Update(ctx, func(tx store.Store) error {
-		for _, prefix := range []string{keyPrefix, draftPref} {
-			if _, err := tx.Get(ctx, prefix+name); !missing(err) {
-				return orElse(err, fsys.Exist)
-			}
+		switch entry, err := d.s.lookUp(ctx, tx, name); {
+		case err == nil:
+			return fsys.E(fsys.Exist, fmt.Sprintf("the name %s stands for job %d", name, entry.Job))
+		case !missing(err):
+			return err
+		}
+		if _, err := tx.Get(ctx, draftPref+name); !missing(err) {
+			return cmp.Or(err, error(fsys.Exist))
 		}
 		full := false
 		err := d.s.count(ctx, tx, func(t *totals) {
@@ -105,14 +111,6 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 		return nil, err
 	}
 	return later{d, name}, nil
-}
-
-// orElse returns err, or other if there is none.
-func orElse(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // Stat gives the directory its permissions; when it changed is not kept.

@@ -55,6 +55,12 @@ type Policy struct {
 	TokensPerMinute   int64 `json:"tokens_per_minute"`
 	// DefaultTimeout is for requests without timeout_ms.
 	DefaultTimeout int64 `json:"default_timeout_ms"`
+	// IdempotencyTTL is how long a key stands for its job.
+	IdempotencyTTL Duration `json:"idempotency_ttl"`
+	// Of jobs that have ended, those of the last KeepResults are kept, and no
+	// more than KeepBytes of them.
+	KeepResults Duration `json:"keep_results"`
+	KeepBytes   int64    `json:"keep_bytes"`
 }
 
 // A Fallback is a provider, or any that has the model; without a model it is
@@ -81,6 +87,9 @@ func defaultPolicy() Policy {
 		MaxConcurrent:  16,
 		MaxQueued:      1024,
 		DefaultTimeout: 3_600_000,
+		IdempotencyTTL: Duration(day),
+		KeepResults:    Duration(30 * day),
+		KeepBytes:      1 << 30,
 	}
 }
 
@@ -118,6 +127,7 @@ func (p *Policy) check() error {
 		{"max_queued", int64(p.MaxQueued), 0, 100_000},
 		{"requests_per_minute", p.RequestsPerMinute, 0, 1 << 30},
 		{"tokens_per_minute", p.TokensPerMinute, 0, 1 << 40},
+		{"keep_bytes", p.KeepBytes, 0, 1 << 50},
 		{"default_timeout_ms", p.DefaultTimeout, 1, maxTimeout},
 	} {
 		if f.n < f.min || f.n > f.max {

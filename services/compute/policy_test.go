@@ -31,6 +31,11 @@ func TestPolicyIsChecked(t *testing.T) {
 		`{"prefer":"luck"}`:                       `policy: prefer is cost, latency or quality, not "luck"`,
 		`{"fallback":[{}]}`:                       "policy: a fallback needs a provider, a model, or both",
 		`{"fallback":[{"provider":"none"}]}`:      "policy: fallback: there is no provider none; there are: main",
+		`{"idempotency_ttl":"soon"}`:              `policy: "soon" is not a time such as 90m, 24h or 30d`,
+		`{"keep_results":"-1h"}`:                  `policy: "-1h" is not a time such as 90m, 24h or 30d`,
+		`{"keep_results":"99999999d"}`:            `policy: "99999999d" is not a time such as 90m, 24h or 30d`,
+		`{"keep_results":7}`:                      "policy: json: cannot unmarshal number into Go struct field Policy.keep_results",
+		`{"keep_bytes":-1}`:                       "policy: keep_bytes is from 0 to",
 		`{"max_attempts":0}`:                      "policy: max_attempts is from 1 to 32, not 0",
 		`{"default_price":{"input_microusd":-1}}`: "policy: default_price is from 0",
 		`[]`: "policy: json: cannot unmarshal array",
@@ -38,6 +43,12 @@ func TestPolicyIsChecked(t *testing.T) {
 		err := fsys.WriteFile(d.ctx, d.svc.Root(), "policy", []byte(doc))
 		if fsys.CodeOf(err) != fsys.Invalid || !strings.HasPrefix(fsys.ReasonOf(err), reason) {
 			t.Errorf("%s: got %v, want %s", doc, err, reason)
+		}
+	}
+	for in, want := range map[string]string{"90m": "1h30m0s", "48h": "2d", "7h": "7h", "0s": "0s", "30d": "30d", "0d": "0s"} {
+		d.policy(`{"keep_results":"` + in + `"}`)
+		if got := d.read("policy"); !strings.Contains(got, `"keep_results":"`+want+`"`) {
+			t.Errorf("%s: %s", in, got)
 		}
 	}
 	d.policy(`{"default_model":"fake","max_concurrent":3}`)

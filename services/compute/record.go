@@ -52,6 +52,7 @@ type record struct {
 	Begun    time.Time     `json:"begun,omitzero"`  // the attempt that runs, unless it is the first
 	Chain    []link        `json:"chain,omitempty"` // of a job that waits for an approval
 	Result   int64         `json:"result"`          // size of the response, if there is one
+	Size     int64         `json:"size"`            // of all that is kept of it, when it has ended
 	Removing bool          `json:"removing,omitempty"`
 	Hidden   []string      `json:"hidden,omitempty"` // files that were removed
 }
@@ -79,6 +80,9 @@ const (
 	listPrefix = "list/"  // jobs: the name
 	keyPrefix  = "key/"   // journal, by idempotency key
 	draftPref  = "draft/" // drafts, by name: when made
+
+	expiryPrefix = "exp/" // journal, by when an entry expires, and key: nothing
+	endedPrefix  = "end/" // jobs that have ended, by when: nothing
 )
 
 func padded(n int64) string     { return fmt.Sprintf("%016d", n) }
@@ -90,18 +94,13 @@ func listKey(n int64) string    { return listPrefix + padded(n) }
 func outputView(n int64) string { return "out/" + padded(n) + "/" }
 func chunksView(n int64) string { return "chunks/" + padded(n) + "/" }
 
-// journal is what an idempotency key stands for.
-type journal struct {
-	Job  int64  `json:"job"`
-	Hash string `json:"hash"` // of the request
-}
-
 // totals are sums over all jobs that there are, and of what was ever spent.
 type totals struct {
 	Held  budget.Micros   `json:"held"`
 	Spent budget.Micros   `json:"spent"`
 	Jobs  map[State]int64 `json:"jobs"`
 	Draft int64           `json:"drafts"`
+	Kept  int64           `json:"kept"` // bytes of jobs that have ended
 }
 
 // cost is what usage comes to: see the package's documentation.

@@ -47,6 +47,7 @@ func (s *Service) interrupted(ctx context.Context, n int64) error {
 	return s.st.Update(ctx, func(tx store.Store) error {
 		r := rec
 		r.end(s.config.Now(), provider.Usage{}, errInterrupted)
+		r.Size += j.streamed()
 		waiting := len(rec.Attempts) > 0 && rec.Begun.IsZero()
 		if rec.State == Running && !waiting && !r.Free {
 			r.Cost = min(r.Paid+r.Held, budget.Most)
@@ -59,7 +60,7 @@ func (s *Service) interrupted(ctx context.Context, n int64) error {
 		if err := s.putEnd(ctx, tx, rec, r); err != nil || !r.Removing {
 			return err
 		}
-		return s.delete(ctx, tx, j, r)
+		return s.delete(ctx, tx, j, r, "")
 	})
 }
 

@@ -3,6 +3,7 @@ package compute
 import (
 	"context"
 	"slices"
+	"time"
 
 	"agent9/store"
 )
@@ -36,7 +37,7 @@ func (s *Service) remove(ctx context.Context, j *job) error {
 			}
 		}
 		if running = !r.State.ended(); !running {
-			return s.delete(ctx, tx, j, r)
+			return s.delete(ctx, tx, j, r, "")
 		}
 		if err := s.unlist(ctx, tx, r); err != nil {
 			return err
@@ -52,7 +53,7 @@ func (s *Service) remove(ctx context.Context, j *job) error {
 // unlist takes away the names of r's job.
 func (s *Service) unlist(ctx context.Context, tx store.Store, r record) error {
 	if r.Key != "" && !r.Removing {
-		if err := tx.Delete(ctx, keyPrefix+r.Key); err != nil {
+		if err := s.forgetKey(ctx, tx, r.Key, r.Number, time.Time{}); err != nil {
 			return err
 		}
 	}
@@ -61,37 +62,30 @@ func (s *Service) unlist(ctx context.Context, tx store.Store, r record) error {
 
 // removed is the event of a job that is no longer there.
 type removed struct {
-	Job int64 `json:"job"`
+	Job int64  `json:"job"`
+	Why string `json:"why,omitempty"` // swept, or it was asked for
 }
 
-// delete deletes all that is stored of j, whose record is r and whose streams
-// are open.
-func (s *Service) delete(ctx context.Context, tx store.Store, j *job, r record) error {
+// delete deletes all that is stored of r, whose job has ended and is j if it
+// is in memory.
+func (s *Service) delete(ctx context.Context, tx store.Store, j *job, r record, why string) error {
 	if err := s.unlist(ctx, tx, r); err != nil {
 		return err
 	}
-	for _, key := range []string{recordKey(j.n), requestKey(j.n), resultKey(j.n)} {
+	for _, key := range []string{recordKey(r.Number), requestKey(r.Number), resultKey(r.Number)} {
 		if err := tx.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
-	if err := j.output.Drop(tx); err != nil {
+	if err := s.dropLogs(ctx, tx, j, r); err != nil {
 		return err
 	}
-	if err := j.chunks.Drop(tx); err != nil {
+	if err := s.unkeep(ctx, tx, r); err != nil {
 		return err
 	}
 	if err := s.count(ctx, tx, func(t *totals) { t.Jobs[r.State]-- }); err != nil {
 		return err
 	}
-	store.After(tx, func() {
-		j.mu.Lock()
-		j.gone = true
-		j.mu.Unlock()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.removed++
-		delete(s.known, j.n)
-	})
-	return s.config.Note(tx, "compute.removed", removed{j.n})
+	store.After(tx, func() { s.vanish(r.Number) })
+	return s.config.Note(tx, "compute.removed", removed{r.Number, why})
 }

@@ -2,7 +2,6 @@ package compute
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -50,24 +49,6 @@ func reply(n int64) []byte {
 		return nil
 	}
 	return append(strconv.AppendInt(nil, n, 10), '\n')
-}
-
-// prior returns the job that sub's key stands for, or 0; Exist if that was
-// another request.
-func (s *Service) prior(ctx context.Context, st store.Store, sub *submission) (int64, error) {
-	if sub.key == "" {
-		return 0, nil
-	}
-	j, err := store.GetJSON[journal](ctx, st, keyPrefix+sub.key)
-	switch {
-	case missing(err):
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case j.Hash != sub.hash:
-		return 0, fsys.E(fsys.Exist, fmt.Sprintf("the idempotency key %s stands for job %d, which was another request", sub.key, j.Job))
-	}
-	return j.Job, nil
 }
 
 // claim takes room for one more job, and says whether it may run now.
@@ -195,10 +176,11 @@ func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *sub
 	if err != nil {
 		return err
 	}
-	if r.Key != "" {
-		if err := store.PutJSON(ctx, tx, keyPrefix+r.Key, journal{r.Number, sub.hash}); err != nil {
-			return err
-		}
+	if err := s.enterKey(ctx, tx, r, sub.hash); err != nil {
+		return err
+	}
+	if err := s.sweepKeys(ctx, tx); err != nil {
+		return err
 	}
 	for _, put := range []struct {
 		key   string

@@ -8,10 +8,12 @@ import (
 )
 
 type serviceUsage struct {
-	Held   budget.Micros   `json:"held_microusd"`
-	Spent  budget.Micros   `json:"spent_microusd"`
-	Jobs   map[State]int64 `json:"jobs"`
-	Limits usageLimits     `json:"limits"`
+	Held  budget.Micros   `json:"held_microusd"`
+	Spent budget.Micros   `json:"spent_microusd"`
+	Jobs  map[State]int64 `json:"jobs"`
+	// Kept is how many bytes the jobs have that ended.
+	Kept   int64       `json:"kept_bytes"`
+	Limits usageLimits `json:"limits"`
 	// Budget is that of who asks.
 	Budget *budget.Usage `json:"budget,omitempty"`
 }
@@ -32,7 +34,7 @@ func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
 		t.Jobs[state] += 0
 	}
 	s.mu.Lock()
-	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Limits: usageLimits{s.limit.running, s.limit.queued, s.limit.rates.requests, s.limit.rates.tokens}}
+	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Kept: t.Kept, Limits: usageLimits{s.limit.running, s.limit.queued, s.limit.rates.requests, s.limit.rates.tokens}}
 	s.mu.Unlock()
 	if a, ok := budget.From(ctx); ok {
 		b, err := a.Usage(ctx)

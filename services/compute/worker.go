@@ -136,6 +136,7 @@ func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err 
 		before := r
 		r.end(s.config.Now(), usage, err)
 		r.Result = int64(len(j.result))
+		r.Size += j.streamed() + r.Result
 		if err := j.hold.Settle(tx, r.Cost-r.Paid, string(r.State)); err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err 
 		}
 		store.After(tx, func() { j.ended(r) })
 		if r.Removing {
-			return s.delete(ctx, tx, j, r)
+			return s.delete(ctx, tx, j, r, "")
 		}
 		for _, log := range []*store.Log{j.output, j.chunks} {
 			if log == nil {
@@ -197,6 +198,9 @@ func (s *Service) putEnd(ctx context.Context, tx store.Store, before, r record) 
 		return err
 	}
 	if err := tx.Delete(ctx, openKey(r.Number)); err != nil {
+		return err
+	}
+	if err := s.keep(ctx, tx, r); err != nil {
 		return err
 	}
 	return s.config.Note(tx, "compute."+string(r.State), ended{r.Number, r.State, r.Cost, r.Usage.Input + r.Usage.Output, r.Failure})

@@ -1,0 +1,42 @@
+package compute
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Duration is a time in a policy: what Go calls one, such as 90m or 24h, or
+// whole days, such as 30d.
+type Duration time.Duration
+
+const (
+	day         = 24 * time.Hour
+	maxDuration = 36500 * day
+)
+
+func (d Duration) MarshalText() ([]byte, error) {
+	t := time.Duration(d)
+	switch {
+	case t > 0 && t%day == 0:
+		return []byte(strconv.Itoa(int(t/day)) + "d"), nil
+	case t > 0 && t%time.Hour == 0:
+		return []byte(strconv.Itoa(int(t/time.Hour)) + "h"), nil
+	}
+	return []byte(t.String()), nil
+}
+
+func (d *Duration) UnmarshalText(text []byte) error {
+	t, err := time.ParseDuration(string(text))
+	if days, ok := strings.CutSuffix(string(text), "d"); ok {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16)
+		t = time.Duration(n) * day
+	}
+	if err != nil || t < 0 || t > maxDuration {
+		return fmt.Errorf("%.40q is not a time such as 90m, 24h or 30d", text)
+	}
+	*d = Duration(t)
+	return nil
+}

@@ -1,0 +1,160 @@
+package compute
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// jobOverhead is what a job counts besides its request, streams and result.
+const jobOverhead = 1 << 10
+
+// grace is how long what has ended stays in any case, for who waited for it.
+const grace = time.Minute
+
+// endedKey is where to find an ended job by when that was.
+func endedKey(r record) string {
+	return endedPrefix + padded(r.Ended.UnixMilli()) + "/" + padded(r.Number)
+}
+
+// streamed is how many bytes the streams of j have.
+func (j *job) streamed() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.output == nil {
+		return 0
+	}
+	return j.output.Size() + j.chunks.Size()
+}
+
+// keep counts r, which has ended, among what is kept, and sweeps what is so no
+// longer.
+func (s *Service) keep(ctx context.Context, tx store.Store, r record) error {
+	if err := s.count(ctx, tx, func(t *totals) { t.Kept += r.Size }); err != nil {
+		return err
+	}
+	if err := tx.Put(ctx, endedKey(r), nil); err != nil {
+		return err
+	}
+	return s.sweepJobs(ctx, tx)
+}
+
+// unkeep is the opposite of keep.
+func (s *Service) unkeep(ctx context.Context, tx store.Store, r record) error {
+	if err := s.count(ctx, tx, func(t *totals) { t.Kept = max(t.Kept-r.Size, 0) }); err != nil {
+		return err
+	}
+	return tx.Delete(ctx, endedKey(r))
+}
+
+// sweepJobs removes the oldest of what has ended that are too old or too much.
+func (s *Service) sweepJobs(ctx context.Context, tx store.Store) error {
+	p, err := s.readPolicy(ctx, tx)
+	if err != nil {
+		return err
+	}
+	page, err := tx.List(ctx, endedPrefix, "", sweepMost)
+	if err != nil {
+		return err
+	}
+	now := s.config.Now()
+	for _, pair := range page {
+		ended, n, err := parseEnded(pair.Key)
+		if err != nil {
+			return err
+		}
+		t, err := s.totals(ctx, tx)
+		if err != nil {
+			return err
+		}
+		age := now.Sub(ended)
+		if age < grace || age < time.Duration(p.KeepResults) && t.Kept <= p.KeepBytes {
+			return nil
+		}
+		if err := s.sweep(ctx, tx, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseEnded(key string) (ended time.Time, n int64, err error) {
+	ms, number, _ := strings.Cut(key[len(endedPrefix):], "/")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err == nil {
+		n, err = strconv.ParseInt(number, 10, 64)
+	}
+	if err != nil {
+		return time.Time{}, 0, fsys.E(fsys.Internal, fmt.Sprintf("the database has an ended job that is called %q", key))
+	}
+	return time.UnixMilli(at), n, nil
+}
+
+// sweep removes job n, which has ended. Its key stands for it as long as it
+// would otherwise.
+func (s *Service) sweep(ctx context.Context, tx store.Store, n int64) error {
+	r, err := store.GetJSON[record](ctx, tx, recordKey(n))
+	if err != nil {
+		return err
+	}
+	if r.Key != "" {
+		if err := s.forgetKey(ctx, tx, r.Key, n, s.config.Now()); err != nil {
+			return err
+		}
+	}
+	r.Key = ""
+	s.mu.Lock()
+	j := s.known[n].Value()
+	s.mu.Unlock()
+	return s.delete(ctx, tx, j, r, "swept")
+}
+
+// dropLogs deletes the streams of r's job, which is j if it is in memory.
+func (s *Service) dropLogs(ctx context.Context, tx store.Store, j *job, r record) error {
+	if j != nil {
+		j.mu.Lock()
+		output, chunks := j.output, j.chunks
+		j.mu.Unlock()
+		if output != nil {
+			if err := output.Drop(tx); err != nil {
+				return err
+			}
+			return chunks.Drop(tx)
+		}
+	}
+	for _, view := range []string{outputView(r.Number), chunksView(r.Number)} {
+		for p, err := range store.All(ctx, tx, view) {
+			if err != nil {
+				return err
+			}
+			if err := tx.Delete(ctx, p.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// vanish makes job n, if it is in memory, one that is no longer there.
+func (s *Service) vanish(n int64) {
+	s.mu.Lock()
+	j := s.known[n].Value()
+	s.removed++
+	delete(s.known, n)
+	s.mu.Unlock()
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.gone = true
+	if j.output != nil {
+		j.output.Tape().End()
+		j.chunks.Tape().End()
+	}
+}
