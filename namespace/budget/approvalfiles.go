@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"io/fs"
 
 	"agent9/fsys"
 )
@@ -17,6 +18,16 @@ func (d waiting) Walk(ctx context.Context, id string) (fsys.Node, error) {
 	}
 	return d.p.file(id), nil
 }
+
+// Create is what a shell's > asks for when a file is gone: it is told why.
+func (d waiting) Create(ctx context.Context, id string, _ fs.FileMode, _ fsys.Flag) (fsys.Node, fsys.Handle, error) {
+	if _, err := d.Walk(ctx, id); err == nil {
+		return nil, nil, fsys.Exist
+	}
+	return nil, nil, notOpen(id)
+}
+
+func (d waiting) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o555}, nil }
 
 func (d waiting) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry

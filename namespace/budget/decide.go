@@ -31,7 +31,7 @@ func (p *Approvals) decide(ctx context.Context, id string, words []string) error
 	err := p.a.st.Update(ctx, func(tx store.Store) error {
 		w, err := p.load(ctx, store.In(tx, p.a.st), id)
 		if errors.Is(err, fsys.NotExist) {
-			return fsys.E(fsys.Busy, fmt.Sprintf("approval %s is not open any longer: it was decided or withdrawn, or has expired", id))
+			return notOpen(id)
 		}
 		if err != nil {
 			return err
@@ -48,6 +48,11 @@ func (p *Approvals) decide(ctx context.Context, id string, words []string) error
 		return fsys.E(fsys.Busy, fmt.Sprintf("approval %s has expired", id))
 	}
 	return err
+}
+
+// notOpen is for who decides about what does not wait.
+func notOpen(id string) error {
+	return fsys.E(fsys.Busy, fmt.Sprintf("approval %s is not open: it was decided or withdrawn, has expired, or never was", id))
 }
 
 func (p *Approvals) approve(ctx context.Context, tx store.Store, w Approval) error {

@@ -88,17 +88,26 @@ func TestApproval(t *testing.T) {
 			t.Errorf("status is %s", got)
 		}
 
+		if _, h, err := fsys.OpenCreate(d.ctx, d.asking.Root(), "1", 0o644, fsys.Write|fsys.Trunc); err != nil {
+			t.Errorf("a shell opens it: %v", err)
+		} else {
+			h.Close()
+		}
 		second, err := fsys.OpenPath(d.ctx, d.asking.Root(), "1", fsys.Write)
 		d.must(err)
 		if err := d.decide("1", "perhaps"); fsys.CodeOf(err) != fsys.Invalid {
 			t.Errorf("an unknown word: %v", err)
 		}
 		d.must(d.decide("1", "approve\n"))
-		if _, err := fsys.WriteAt(d.ctx, second, []byte("deny"), 0); fsys.CodeOf(err) != fsys.Busy || !strings.Contains(fsys.ReasonOf(err), "approval 1 is not open any longer") {
+		if _, err := fsys.WriteAt(d.ctx, second, []byte("deny"), 0); fsys.CodeOf(err) != fsys.Busy || !strings.Contains(fsys.ReasonOf(err), "approval 1 is not open: it was decided") {
 			t.Errorf("a second decision: %v", err)
 		}
 		if err := d.decide("1", "deny"); fsys.CodeOf(err) != fsys.NotExist {
 			t.Errorf("a decision later: %v", err)
+		}
+		_, _, err = fsys.OpenCreate(d.ctx, d.asking.Root(), "1", 0o644, fsys.Write|fsys.Trunc)
+		if fsys.CodeOf(err) != fsys.Busy || !strings.Contains(fsys.ReasonOf(err), "approval 1 is not open: it was decided") {
+			t.Errorf("a decision later, by a shell: %v", err)
 		}
 		d.ended(n, compute.Done, 20)
 		d.money(0, 40)
