@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"agent9/fsys"
-	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
 	"agent9/providers/compute/fake"
 	"agent9/services/compute"
 	"agent9/store"
@@ -146,21 +144,4 @@ func BenchmarkJobs(b *testing.B) {
 			}
 		})
 	}
-}
-
-// benchService is a service for benchmarks that is paid from an account
-// without limits.
-func benchService(b *testing.B, db store.Updater, p provider.Provider) (*compute.Service, context.Context) {
-	b.Helper()
-	account, err := budget.Open(b.Context(), store.Sub(db, "budget/"), budget.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	s, err := compute.Open(b.Context(), compute.Config{
-		Store: store.Sub(db, "compute/"), Account: account, Providers: []*provider.Runner{provider.NewRunner("main", p)},
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s, budget.With(b.Context(), account)
 }

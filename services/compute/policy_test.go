@@ -90,6 +90,8 @@ func TestWhoIsAsked(t *testing.T) {
 		{`{"default_model":"large"}`, say("x"), "b large"},
 		{`{"default_model":"large"}`, say("x", `"provider":"any"`), "any large"},
 		{`{"default_model":"large"}`, say("x", `"provider":"vectors"`), "vectors "},
+		{`{}`, say("x", `"model":"vec"`, `"provider":"vectors"`), "invalid: the model vec cannot do work of kind chat"},
+		{`{"fallback":[{"model":"vec"}]}`, say("x", `"model":"small"`), "b small"},
 		{`{}`, say("x", `"model":"org/x:free"`), "b org/x:free"},
 		{`{}`, say("x", `"model":"mine"`), "any mine"},
 		{`{}`, say("x", `"model":"whatever"`), "any whatever"},
