@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,4 +83,49 @@ func TestRemovedAgentHoldsNothing(t *testing.T) {
 	r.remove("agents/alice")
 	has(t, "team", r.read("accounts/team/usage"), `"held_microusd":0,"holds":0`)
 	r.remove("accounts/team")
+}
+
+// atOnce runs all and returns how many succeeded; the others must have one of
+// the codes.
+func atOnce(t *testing.T, codes []fsys.Code, all ...func() error) (succeeded int) {
+	t.Helper()
+	errs := make(chan error, len(all))
+	for _, f := range all {
+		go func() { errs <- f() }()
+	}
+	for range all {
+		err := <-errs
+		switch {
+		case err == nil:
+			succeeded++
+		case !slices.Contains(codes, fsys.CodeOf(err)):
+			t.Errorf("got %v, want nothing or %v", err, codes)
+		}
+	}
+	return succeeded
+}
+
+// Whoever comes first, there is never an account above that is not there, nor
+// one above itself, nor two of a name.
+func TestAccountsAtOnce(t *testing.T) {
+	_, r, alice := oneAgent(t)
+	for range 20 {
+		mkdir := func() error { return r.tryMkdir("accounts", "a") }
+		equal(t, "made", atOnce(t, []fsys.Code{fsys.Exist}, mkdir, mkdir, mkdir), 1)
+		r.mkdir("accounts", "b")
+		equal(t, "parents of each other", atOnce(t, []fsys.Code{fsys.Invalid},
+			func() error { return r.tryWrite("accounts/a/limits", `{"parent":"b"}`) },
+			func() error { return r.tryWrite("accounts/b/limits", `{"parent":"a"}`) }), 1)
+		r.write("accounts/a/limits", `{}`)
+		r.write("accounts/b/limits", `{}`)
+		equal(t, "removed or above", atOnce(t, []fsys.Code{fsys.Invalid, fsys.Busy},
+			func() error { return alice.tryWrite("budget/limits", `{"parent":"a"}`) },
+			func() error { return r.tryRemove("accounts/a") }), 1)
+		alice.write("budget/limits", `{}`)
+		remove := func() error { return r.tryRemove("accounts/b") }
+		equal(t, "removed", atOnce(t, []fsys.Code{fsys.NotExist}, remove, remove), 1)
+		if r.list("accounts") != "" {
+			r.remove("accounts/a")
+		}
+	}
 }

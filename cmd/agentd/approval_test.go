@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -54,4 +57,70 @@ func TestApprovals(t *testing.T) {
 	if trajectory := alice.tail("logs/trajectory"); strings.Count(trajectory, `"event":"approval.`) != 6 {
 		t.Errorf("the approvals' events are not three times two:\n%s", trajectory)
 	}
+}
+
+// Killed while the operator decides, each decision was made or was not: what
+// waits has its approval and its money, and what was denied never runs.
+func TestKilledWhileDeciding(t *testing.T) {
+	const jobs, before = 40, 12
+	m := newMarket(t)
+	m.till.shut(false)
+	r, alice := m.d.root(), m.d.at("/agents/alice")
+	r.write("accounts/team/limits", `{"approval_threshold_microusd":0}`)
+	for _, c := range m.clients[:jobs] {
+		alice.ask("compute/new", fmt.Sprintf(`{"provider":"m","model":"m","stream":false,"max_cost_microusd":%d,"idempotency_key":"%s","messages":[{"role":"user","content":"%[2]s"}]}`, jobCost, c.key()))
+	}
+	decide := func(killed bool) {
+		var all sync.WaitGroup
+		var decided atomic.Int32
+		for i, id := range strings.Fields(alice.list("approvals")) {
+			all.Go(func() {
+				err := alice.tryWrite("approvals/"+id, []string{"approve", "deny"}[i%2])
+				if err != nil && !killed {
+					t.Errorf("approval %s: %v", id, err)
+				}
+				if err == nil && decided.Add(1) == before && killed {
+					m.d.cmd.Process.Kill()
+				}
+			})
+		}
+		all.Wait()
+	}
+	decide(true)
+	m.d.kill()
+	m.d.start()
+	r, alice = m.d.root(), m.d.at("/agents/alice")
+	check := func() (waiting int) {
+		_, runs := m.till.came()
+		paid := 0
+		for _, c := range m.clients[:jobs] {
+			status := alice.read("compute/jobs/" + c.key() + "/status")
+			n := runs[c.key()]
+			switch {
+			case strings.Contains(status, `"state":"awaiting-approval"`) && n == 0:
+				waiting++
+			case strings.Contains(status, "denied by operator") && n == 0:
+			case strings.Contains(status, `"interrupted"`) && strings.Contains(status, `"cost_microusd":0`) && n == 0:
+			case strings.Contains(status, `"interrupted"`) && n <= 1, strings.Contains(status, `"state":"done"`) && n == 1:
+				paid++
+			default:
+				t.Errorf("%s ran %d times and is %s", c.key(), n, status)
+			}
+		}
+		equal(t, "approvals", len(strings.Fields(alice.list("approvals"))), waiting)
+		for _, account := range []string{"agents/alice/budget", "accounts/team"} {
+			usage := r.read(account + "/usage")
+			equal(t, "the ledger of "+account, replay(t, r.tail(account+"/ledger")), summary(t, usage))
+			equal(t, account, summary(t, usage), sums{waiting, waiting * jobCost, paid * jobCost})
+		}
+		return waiting
+	}
+	if waiting := check(); waiting > jobs-before {
+		t.Errorf("%d wait, of %d of which %d were decided", waiting, jobs, before)
+	}
+	decide(false)
+	for _, c := range m.clients[:jobs] {
+		alice.read("compute/jobs/" + c.key() + "/result")
+	}
+	equal(t, "what waits in the end", check(), 0)
 }
