@@ -12,11 +12,12 @@ build:
 demo: build
 	./demo/run.sh
 
-# Everything that this machine can run. As root on Debian it first installs
-# what the full run needs (DEPS=no prevents it); what is skipped says why.
+# Everything that this machine can run, and at the end what was skipped and
+# why. As root on Debian it first installs what the full run needs (DEPS=no
+# prevents it).
 test: check
 	./conformance/deps.sh
-	$(GO) test -race -timeout 30m $(TESTFLAGS) ./...
+	$(GO) tool gotestsum --format standard-quiet -- -race -timeout 30m $(TESTFLAGS) ./...
 
 # The kernel's own 9P client on more kernels.
 test-kernels: build
