@@ -3,6 +3,7 @@ package compute
 import (
 	"context"
 	"io"
+	"runtime"
 
 	"agent9/fsys"
 )
@@ -36,7 +37,25 @@ func (s stream) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Open(ctx, flag)
+	h, err := t.Open(ctx, flag)
+	if err != nil {
+		return nil, err
+	}
+	return streamHandle{h, s.j}, nil
+}
+
+// streamHandle keeps the job in memory, so that there are no second logs on
+// what it reads.
+type streamHandle struct {
+	h fsys.Handle
+	j *job
+}
+
+func (h streamHandle) Close() error { return h.h.Close() }
+
+func (h streamHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	defer runtime.KeepAlive(h.j)
+	return fsys.ReadAt(ctx, h.h, p, off)
 }
 
 // result is the whole response. It is a stream of length 0 until the job has

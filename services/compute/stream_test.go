@@ -3,6 +3,7 @@ package compute_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -110,5 +111,20 @@ func TestAWaitForTheResultEnds(t *testing.T) {
 	}
 	if s := d.status(n); s.State != compute.Done {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// Who reads a job that has ended sees it end with the job's directory, also if
+// nobody else looked at it meanwhile.
+func TestReaderOfWhatIsRemoved(t *testing.T) {
+	d := newDesk(t)
+	n := d.ask(say("some text"))
+	d.read("jobs/" + n + "/result")
+	h, err := fsys.OpenPath(d.ctx, d.svc.Root(), "jobs/1/output", fsys.Read)
+	d.must(err)
+	runtime.GC()
+	d.removeAll("jobs/1")
+	if n, err := fsys.ReadAt(d.ctx, h, make([]byte, 10), 0); n > 0 {
+		t.Errorf("read %d bytes of what is gone, %v", n, err)
 	}
 }
