@@ -14,3 +14,10 @@ func RetryAfter(err error) time.Duration {
 	}
 	return 0
 }
+
+// Final reports whether the provider that failed with err says that the same
+// request is of no use there: a key that was refused, a command that gave up.
+func Final(err error) bool {
+	var says interface{ Final() bool }
+	return errors.As(err, &says) && says.Final()
+}

@@ -79,13 +79,14 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, e
 // after reports whether another attempt may follow one of c, recorded in r,
 // that failed with err and gave nothing to a reader.
 func (t *turn) after(c *candidate, r record, usage provider.Usage, err error) bool {
-	switch fsys.CodeOf(err) {
-	case fsys.NotExist, fsys.Unsupported:
+	code := fsys.CodeOf(err)
+	switch {
+	case code == fsys.NotExist, code == fsys.Unsupported:
 		t.drop(func(d *candidate) bool { return d == c })
-	default:
-		if !provider.Transient(err) {
-			return false
-		}
+	case !provider.Transient(err):
+		return false
+	case provider.Final(err):
+		t.drop(func(d *candidate) bool { return d.runner == c.runner })
 	}
 	if cost := r.cost(usage); cost > 0 && cost >= r.Held {
 		t.drop(func(d *candidate) bool { return !d.free })

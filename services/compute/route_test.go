@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/providers/compute/exec"
 	"agent9/providers/compute/fake"
 	"agent9/services/compute"
 	"agent9/store"
@@ -50,6 +53,38 @@ func (s *series) Run(ctx context.Context, req provider.Request, emit func(provid
 		err = &fsys.Error{Code: fsys.CodeOf(err), Reason: fsys.ReasonOf(err), Err: leaveAlone(wait)}
 	}
 	return usage, err
+}
+
+// Who says that it is of no use is not asked again, and others are.
+func TestFinal(t *testing.T) {
+	marks := filepath.Join(t.TempDir(), "marks")
+	command, err := exec.New(exec.Config{Command: "echo >>" + marks + `; read status; exit "$status"`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("command", command))
+	d.policy(`{"fallback":[{"provider":"main","model":"fake"}],"max_attempts":2}`)
+	for _, c := range []struct {
+		req, attempts string
+		runs          int
+	}{
+		{say("3\n", `"model":"x"`), "command/x provider 0, main/fake  20", 1},
+		{say("3\n", `"model":"x"`, `"provider":"command"`), "", 1},
+		{say("75\n", `"model":"x"`, `"provider":"command"`), "command/x provider 0, command/x provider 0", 2},
+	} {
+		os.Remove(marks)
+		n := d.ask(strings.Replace(c.req, `"messages"`, `"max_cost_microusd":1000000,"messages"`, 1))
+		d.read("jobs/" + n + "/result")
+		got := d.attempts(n)
+		if i := strings.LastIndex(got, "main/fake "); i >= 0 {
+			got = got[:i] + "main/fake  20" // what it costs is not the point
+		}
+		ran, err := os.ReadFile(marks)
+		d.must(err)
+		if got != c.attempts || len(ran) != c.runs {
+			t.Errorf("%s: %q, and the command ran %d times", c.req, got, len(ran))
+		}
+	}
 }
 
 type leaveAlone time.Duration

@@ -6,7 +6,8 @@
 // is on its standard input, the whole request as JSON in the file named by the
 // environment variable AGENT9_REQUEST, and what it prints is the answer, passed
 // on as it comes. An exit status other than 0 fails the request, with the end
-// of what it printed on standard error as the reason.
+// of what it printed on standard error as the reason; with 75, EX_TEMPFAIL, it
+// may be run again for the same request, with any other it is not.
 //
 // The command is a process group of its own, which is killed when the request
 // is cancelled. The answer ends when the command does: what it leaves behind
@@ -140,5 +141,18 @@ func failure(state *os.ProcessState, said string, err error) error {
 	if said != "" {
 		how += ": " + said
 	}
-	return &fsys.Error{Code: fsys.Unavailable, Reason: how, Err: err}
+	return &fsys.Error{Code: fsys.Unavailable, Reason: how, Err: &ended{state.ExitCode(), err}}
 }
+
+// ended is the error of a command that ended with status.
+type ended struct {
+	status int
+	error
+}
+
+// tempFail is the status of a command that may do better another time:
+// EX_TEMPFAIL of sysexits(3).
+const tempFail = 75
+
+// Final reports whether the command is not to be run again. See compute.Final.
+func (e *ended) Final() bool { return e.status != tempFail }

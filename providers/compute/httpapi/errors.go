@@ -28,6 +28,16 @@ func (r *Refusal) Error() string { return r.Message }
 // say. See compute.RetryAfter.
 func (r *Refusal) RetryAfter() time.Duration { return r.Wait }
 
+// Final reports whether it is about who asks, and not about when. See
+// compute.Final.
+func (r *Refusal) Final() bool {
+	switch r.Status {
+	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
+		return true
+	}
+	return false
+}
+
 // Explain turns the outcome of a request into an error with a Code and a
 // reason; nil if it is good. ctx is the request's: its end is the first
 // explanation. A response that is refused is closed.

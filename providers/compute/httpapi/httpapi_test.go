@@ -25,6 +25,14 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+func TestFinal(t *testing.T) {
+	for status, want := range map[int]bool{401: true, 402: true, 403: true, 400: false, 404: false, 408: false, 429: false, 500: false, 503: false} {
+		if got := compute.Final((&API{}).Refused(status, nil, nil)); got != want {
+			t.Errorf("%d: got %v", status, got)
+		}
+	}
+}
+
 func TestMessage(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"a\nb"}}`:                        "a b",
