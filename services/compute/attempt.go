@@ -56,7 +56,10 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, e
 			return usage, err
 		}
 		if err != nil {
-			if s.again(j, usage, err) != nil {
+			switch failed := s.again(j, usage, err); {
+			case failed != nil && ctx.Err() != nil:
+				return usage, context.Cause(ctx)
+			case failed != nil:
 				return usage, err
 			}
 			usage = provider.Usage{}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/providers/compute/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/bolt"
@@ -217,6 +220,7 @@ func BenchmarkSubmit(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
 			root, ctx := benchTree(b, &instant{})
+			fsync := fsyncTime(b)
 			b.ResetTimer()
 			var wg sync.WaitGroup
 			for w := range writers {
@@ -234,8 +238,68 @@ func BenchmarkSubmit(b *testing.B) {
 				})
 			}
 			wg.Wait()
+			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(fsync), "fsyncs/job")
 		})
+	}
+}
+
+// fsyncTime is the median of what it takes to write a page to the disk.
+func fsyncTime(b *testing.B) time.Duration {
+	f, err := os.Create(filepath.Join(b.TempDir(), "f"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	took := make([]time.Duration, 101)
+	for i := range took {
+		begun := time.Now()
+		if _, err := f.Write(make([]byte, 4096)); err != nil {
+			b.Fatal(err)
+		}
+		if err := f.Sync(); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(begun)
+	}
+	slices.Sort(took)
+	return took[len(took)/2]
+}
+
+// BenchmarkRunning reports the memory that a thousand running jobs take, each.
+func BenchmarkRunning(b *testing.B) {
+	const jobs = 1000
+	memory := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	for b.Loop() {
+		p := &fake.Provider{}
+		root, ctx := benchTree(b, p)
+		before := memory()
+		for range jobs {
+			if _, err := fsys.Converse(ctx, root, "new", []byte("say x;wait end")); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for n := range jobs { // until it has said something
+			h, err := fsys.OpenPath(ctx, root, fmt.Sprintf("jobs/%d/output", n+1), fsys.Read)
+			if err == nil {
+				_, err = fsys.ReadAt(ctx, h, make([]byte, 1), 0)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			h.Close()
+		}
+		b.ReportMetric(float64(memory()-before)/jobs/1024, "KiB/job")
+		p.Open("end")
+		if _, err := fsys.ReadFile(ctx, root, fmt.Sprintf("jobs/%d/result", jobs)); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
