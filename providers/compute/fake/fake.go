@@ -99,10 +99,11 @@ func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compu
 	p.mu.Unlock()
 	r := run{provider: p, emit: emit, usage: compute.Estimate(req, 0)}
 	for step := range strings.SplitSeq(req.Last(), ";") {
-		if ctx.Err() != nil {
+		step = strings.TrimSpace(step)
+		if ctx.Err() != nil && !strings.HasPrefix(step, "deaf ") {
 			return r.usage, context.Cause(ctx)
 		}
-		if err := r.step(ctx, strings.TrimSpace(step)); err != nil {
+		if err := r.step(ctx, step); err != nil {
 			return r.usage, err
 		}
 	}
