@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agent9/fsys"
 )
 
 // Nobody types anything, and the prompt comes back all the same.
@@ -59,12 +61,21 @@ func TestInterrupt(t *testing.T) {
 		{"logs", "alice", "--errors", "-f"},
 	} {
 		s, interrupt := c.start(args...)
-		h.log("alice", `{"event":"x"}`)
-		s.await(t, strings.Repeat("{\"event\":\"x\"}\n", len(h.agents["alice"].logged())))
+		h.log("alice", `{"event":"refused"}`)
+		s.await(t, strings.Repeat("{\"event\":\"refused\"}\n", len(h.agents["alice"].logged())))
 		if n := interrupt(); n != 130 {
 			t.Errorf("%q: exit status %d, want 130", args, n)
 		}
 	}
+}
+
+func (a *agent) all(context.Context) ([]byte, error) {
+	b := make([]byte, a.log.Size())
+	_, err := a.log.ReadAt(b, 0)
+	if fsys.IsEOF(err) {
+		err = nil
+	}
+	return b, err
 }
 
 func (a *agent) logged() []string {

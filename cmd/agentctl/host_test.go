@@ -114,7 +114,7 @@ func (h *fakeHost) Mkdir(_ context.Context, name string, _ fs.FileMode) (fsys.No
 		fsys.Entry{Name: "logs", Node: dir(
 			fsys.Entry{Name: "recent", Node: fsys.Const("{\"event\":\"recent\"}\n")},
 			fsys.Entry{Name: "trajectory", Node: a.tape},
-			fsys.Entry{Name: "errors", Node: a.tape},
+			fsys.Entry{Name: "errors", Node: fsys.Text(a.all)},
 			fsys.Entry{Name: "trace", Node: a.tape.Live()},
 		)},
 		fsys.Entry{Name: "compute", Node: dir(

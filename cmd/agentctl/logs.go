@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 
 	"github.com/urfave/cli/v2"
@@ -43,7 +44,7 @@ func logs(s *session) error {
 	case s.Bool("trace"):
 		return s.printStream(join(dir, "logs/trace"), true, 0)
 	case s.Bool("errors"):
-		return s.printStream(join(dir, "logs/errors"), follow, 0)
+		return s.printErrors(dir, follow)
 	case s.Bool("all"):
 		return s.printStream(join(dir, "logs/trajectory"), follow, 0)
 	case follow:
@@ -51,6 +52,48 @@ func logs(s *session) error {
 	}
 	p := join(dir, "logs/recent")
 	return at(p, s.cat(p))
+}
+
+// printErrors prints the refusals that there are and, with follow, those that
+// come, which are events.
+func (s *session) printErrors(dir string, follow bool) error {
+	errs, trace := join(dir, "logs/errors"), join(dir, "logs/trace")
+	if !follow {
+		return at(errs, s.cat(errs))
+	}
+	h, err := s.open(trace, fsys.Read) // first, so that none is missed
+	if err != nil {
+		return at(trace, err)
+	}
+	if err := at(errs, s.cat(errs)); err != nil {
+		h.Close()
+		return err
+	}
+	w := &refusals{w: s.App.Writer}
+	return at(trace, s.finish(h, copyUntil(s.Context.Context, w, h, 0, -1)))
+}
+
+// refusals passes on the lines of refusals.
+type refusals struct {
+	w    io.Writer
+	line []byte
+}
+
+func (r *refusals) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		r.line = append(r.line, line...)
+		if !bytes.HasSuffix(r.line, []byte("\n")) {
+			break
+		}
+		var e struct{ Event string }
+		if json.Unmarshal(r.line, &e) == nil && e.Event == "refused" {
+			if _, err := r.w.Write(r.line); err != nil {
+				return 0, err
+			}
+		}
+		r.line = r.line[:0]
+	}
+	return len(p), nil
 }
 
 // lastEvents is how many bytes of what was before -f shows first.

@@ -4,7 +4,7 @@
 //	recent       Text: the last 512 events, or fewer if they are long
 //	trajectory   Stream from the beginning: every event ever
 //	ticks        Text: the agent's runs, one line each: see [Tick]
-//	errors       Stream from the beginning: what was refused: see [Logs.Refused]
+//	errors       Text that grows: what was refused: see [Logs.Refused]
 //	write        Message: the agent's own lines, text or a JSON object
 //
 // Everything is JSON, one object on a line. An event has time and event, and
@@ -61,7 +61,7 @@ func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
 		fsys.Entry{Name: "recent", Node: fsys.Text(l.recent)},
 		fsys.Entry{Name: "trajectory", Node: l.trajectory.Tape()},
 		fsys.Entry{Name: "ticks", Node: &past{l.ticks}},
-		fsys.Entry{Name: "errors", Node: l.errors.Tape()},
+		fsys.Entry{Name: "errors", Node: &past{l.errors}},
 		fsys.Entry{Name: "write", Node: &fsys.Call{Do: l.write}},
 	)
 	return l, nil
@@ -69,9 +69,7 @@ func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
 
 // End says that nothing more will come: the streams have ended.
 func (l *Logs) End() {
-	for _, log := range []*store.Log{l.trajectory, l.errors} {
-		log.Tape().End()
-	}
+	l.trajectory.Tape().End()
 }
 
 // Root returns /logs.
@@ -124,21 +122,29 @@ func eventLine(event string, detail any) ([]byte, error) {
 
 func now() string { return fsys.Stamp(time.Now()) }
 
-// Refused records that an operation of who ctx names was refused. It is
-// readable and durable when Refused returns, also if ctx is done. It is not
-// an event.
+// Refused records that an operation of who ctx names was refused, in errors
+// and as the event "refused". It is readable and durable when Refused returns,
+// also if ctx is done.
 func (l *Logs) Refused(ctx context.Context, path, op string, err error) {
-	line := fsys.Line(refusal{now(), path, op, fsys.CodeOf(err).String(), reason(err), fsys.CallerOf(ctx)})
+	r := refusal{Path: path, Op: op, Code: fsys.CodeOf(err).String(), Reason: reason(err), By: fsys.CallerOf(ctx)}
+	line := fsys.Line(stamped{now(), r})
 	err = l.st.Update(context.WithoutCancel(ctx), func(tx store.Store) error {
-		return l.errors.Append(tx, line)
+		if err := l.errors.Append(tx, line); err != nil {
+			return err
+		}
+		return l.Note(tx, "refused", r)
 	})
 	if err != nil { // nobody can be told: the caller has an error already
 		slog.Error("a refusal could not be recorded", "line", string(line), "err", err)
 	}
 }
 
+type stamped struct {
+	Time string `json:"time"`
+	refusal
+}
+
 type refusal struct {
-	Time   string      `json:"time"`
 	Path   string      `json:"path"`
 	Op     string      `json:"op"`
 	Code   string      `json:"code"`

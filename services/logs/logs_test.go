@@ -181,7 +181,7 @@ func TestEverythingSurvivesARestart(t *testing.T) {
 		`"duration_ms":1500,"outcome":"done","cost_microusd":12}`}, lines(t, l, "ticks", 2))
 }
 
-func TestTicksIsASnapshot(t *testing.T) {
+func TestTicksGrowsAndHasAnEnd(t *testing.T) {
 	st := mem.New()
 	l := open(t, st, logs.Options{})
 	tick := func(id string) {
@@ -191,9 +191,9 @@ func TestTicksIsASnapshot(t *testing.T) {
 	h, err := fsys.OpenPath(t.Context(), l.Root(), "ticks", fsys.Read)
 	require.NoError(t, err)
 	one := size(t, l, "ticks")
-	tick("2")
 	require.Len(t, more(t, h, 9), 1)
-	require.Len(t, lines(t, l, "ticks", 9), 2)
+	tick("2")
+	require.Len(t, more(t, h, 9), 2, "tail -f sees what comes")
 	require.Equal(t, 2*one, size(t, l, "ticks"))
 }
 
@@ -208,7 +208,11 @@ func TestRefusalsCanBeRead(t *testing.T) {
 	got := lines(t, l, "errors", 2)
 	require.Contains(t, got[0], `,"path":"/inbox/new","op":"write","code":"busy","reason":"the inbox is full","by":"bob"}`)
 	require.Contains(t, got[1], `,"path":"/a\nb","op":"open","code":"forbidden","reason":"permission denied","by":"bob"}`)
-	require.Zero(t, told, "a refusal is no event")
+	require.Equal(t, 2, told, "a refusal is an event")
+	require.Contains(t, lines(t, l, "trajectory", 2)[1], `"event":"refused","path":"/a\nb","op":"open"`)
+	b, err := fsys.ReadFile(ctx, l.Root(), "errors")
+	require.NoError(t, err, "a read of all ends")
+	require.Equal(t, 2, strings.Count(string(b), "\n"))
 	require.Equal(t, got, lines(t, open(t, st, logs.Options{}), "errors", 2))
 
 	require.NoError(t, st.Close())

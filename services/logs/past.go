@@ -38,7 +38,8 @@ func (l *Logs) Tick(tx store.Store, t Tick) error {
 	}))
 }
 
-// past is a log as a file that has an end.
+// past is a log as a file that grows: a read at the end is the end, so cat
+// ends, and tail works as on any log.
 type past struct{ log *store.Log }
 
 func (p *past) Stat(context.Context) (fsys.Info, error) {
@@ -49,21 +50,22 @@ func (p *past) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
 	if f != fsys.Read {
 		return nil, fsys.E(fsys.Permission, "this file is read-only")
 	}
-	return &pastHandle{p.log, p.log.Size()}, nil
+	return pastHandle{p.log}, nil
 }
 
-type pastHandle struct {
-	log *store.Log
-	end int64
-}
+type pastHandle struct{ log *store.Log }
 
-func (h *pastHandle) Close() error { return nil }
+func (pastHandle) Close() error { return nil }
 
-func (h *pastHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	if off >= h.end {
+func (h pastHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, fsys.E(fsys.Invalid, "a negative offset")
+	}
+	size := h.log.Size()
+	if off >= size {
 		return 0, io.EOF
 	}
-	return h.log.ReadAt(p[:min(int64(len(p)), h.end-off)], off)
+	return h.log.ReadAt(p[:min(int64(len(p)), size-off)], off)
 }
 
 // What recent shows at most.
