@@ -179,8 +179,8 @@ func allowed(allow, block []string, name string) bool {
 	return !slices.ContainsFunc(block, match) && (len(allow) == 0 || slices.ContainsFunc(allow, match))
 }
 
-// priceOf returns the price of a model: the policy's, else what is publicly
-// known, else what the provider says, else the policy's default; nil if there
+// priceOf returns the price of a model: the policy's, else what the provider
+// says, else what is publicly known, else the policy's default; nil if there
 // is none.
 func (p *Policy) priceOf(m provider.Model) *provider.Price {
 	best := ""
@@ -193,7 +193,7 @@ func (p *Policy) priceOf(m provider.Model) *provider.Price {
 		price := p.Prices[best]
 		return &price
 	}
-	return cmp.Or(provider.PriceOf(m.Name), m.Price, p.DefaultPrice)
+	return cmp.Or(m.Price, provider.PriceOf(m.Name), p.DefaultPrice)
 }
 
 func (s *Service) readPolicy(ctx context.Context, st store.Store) (Policy, error) {
