@@ -66,7 +66,7 @@ func TestRights(t *testing.T) {
 	equal(t, "identity is listed", strings.Contains(part.list(""), "identity"), false)
 	refused(t, "inbox/new", part.tryWrite("inbox/new", "x"), fsys.Permission)
 
-	for _, rights := range []string{"x", "rwx", "r,goals:rw", "-", "r,/goals:q"} {
+	for _, rights := range []string{"x", "rwx", "r,goals:rw", "-", "r,/goals:q", "rw,/identity/sign:-", "r,/nowhere:rw"} {
 		_, err := fsys.Converse(within(t), r.root, "ctl", []byte("token alice "+rights))
 		refused(t, "a token with "+rights, err, fsys.Invalid)
 	}

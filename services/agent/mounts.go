@@ -94,10 +94,23 @@ func (a *Agent) levelAt(mount string) namespace.Level {
 	return level
 }
 
+// CheckMount refuses a path at which an agent has no mount: access is decided
+// there, and at no single file.
+func CheckMount(path string) error {
+	if slices.ContainsFunc(rows, func(r row) bool { return r.path == path }) {
+		return nil
+	}
+	var paths []string
+	for _, r := range rows {
+		paths = append(paths, r.path)
+	}
+	return fsys.E(fsys.Invalid, "nothing is mounted at "+path+"; there are "+strings.Join(paths, " "))
+}
+
 func checkConfig(c status.Config) error {
 	for path, l := range c.Mounts {
-		if !slices.ContainsFunc(rows, func(r row) bool { return r.path == path }) {
-			return fsys.E(fsys.Invalid, "mounts: nothing is mounted at "+path)
+		if err := CheckMount(path); err != nil {
+			return fsys.Wrap(fsys.Invalid, "mounts", err)
 		}
 		if !slices.Contains(namespace.Levels, namespace.Level(l)) {
 			return fsys.E(fsys.Invalid, "mounts: "+path+" can be read-only, sign-only or disabled")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/services/agent"
 	"agent9/services/tokens"
 	"agent9/store"
 )
@@ -58,6 +59,11 @@ func (h *Host) issue(ctx context.Context, args []string) ([]byte, error) {
 	var err error
 	if grant.Rights, err = tokens.ParseRights(args[1]); err != nil {
 		return nil, err
+	}
+	for _, path := range grant.Rights.Paths() {
+		if err := agent.CheckMount(path); err != nil {
+			return nil, fsys.Wrap(fsys.Invalid, "rights", err)
+		}
 	}
 	if grant.Expires, err = tokens.ParseExpiry(args[2], h.opts.Now()); err != nil {
 		return nil, err

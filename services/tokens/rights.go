@@ -94,14 +94,16 @@ func (r Rights) At(path string) (read, write bool) {
 	return false, false
 }
 
-// Reach reports whether anything at path or below it may be read or written:
-// whether a directory has to be there to walk through.
-func (r Rights) Reach(path string) bool {
-	if read, write := r.At(path); read || write {
-		return true
+// Paths returns the paths that have a part of their own, but for the whole
+// tree. Rights hold for mounts: who issues a token sees to it that each of
+// these is one, so that no part is without effect.
+func (r Rights) Paths() (paths []string) {
+	for _, x := range r.rules {
+		if x.path != "" {
+			paths = append(paths, x.path)
+		}
 	}
-	path = strings.TrimSuffix(path, "/")
-	return slices.ContainsFunc(r.rules, func(x rule) bool { return (x.read || x.write) && within(x.path, path) })
+	return paths
 }
 
 // within reports whether path is top or below it.
