@@ -74,7 +74,9 @@ func logSize(ctx context.Context, s Store) (int64, error) {
 	return size, nil
 }
 
-func blockKey(no int64) string { return fmt.Sprintf("b/%016x", no) }
+const blocksPrefix = "b/"
+
+func blockKey(no int64) string { return fmt.Sprintf("%s%016x", blocksPrefix, no) }
 
 // Tape returns the stream of the log. Who writes the log may End it.
 func (l *Log) Tape() *fsys.Tape { return l.tape }
@@ -160,14 +162,15 @@ func writeBlocks(ctx context.Context, s Store, at int64, data []byte) (last bloc
 	for len(data) > 0 {
 		b := block{no: at / blockSize}
 		used := int(at % blockSize)
+		n := min(blockSize-used, len(data))
+		b.data = make([]byte, used, used+n)
 		if used > 0 {
-			if b.data, err = getBlock(ctx, s, b.no, used); err != nil {
+			if err := readBlock(ctx, s, b.no, b.data); err != nil {
 				return block{}, err
 			}
 		}
-		n := min(blockSize-used, len(data))
-		b.data = append(b.data[:used], data[:n]...)
-		if err := s.Put(ctx, blockKey(b.no), b.data); err != nil {
+		b.data = append(b.data, data[:n]...)
+		if err := give(ctx, s, blockKey(b.no), b.data); err != nil {
 			return block{}, err
 		}
 		at, data, last = at+int64(n), data[n:], b
@@ -175,13 +178,25 @@ func writeBlocks(ctx context.Context, s Store, at int64, data []byte) (last bloc
 	return last, nil
 }
 
+var errShortBlock = fsys.E(fsys.Internal, "a block of a log in the database is shorter than it was")
+
 // getBlock returns block no, of which at least the first n bytes are there.
 func getBlock(ctx context.Context, s Store, no int64, n int) ([]byte, error) {
 	data, err := s.Get(ctx, blockKey(no))
 	if err == nil && len(data) < n {
-		err = fsys.E(fsys.Internal, "a block of a log in the database is shorter than it was")
+		err = errShortBlock
 	}
 	return data, err
+}
+
+// readBlock fills p with the beginning of block no.
+func readBlock(ctx context.Context, s Store, no int64, p []byte) error {
+	return Lend(ctx, s, blockKey(no), func(data []byte) error {
+		if copy(p, data) < len(p) {
+			return errShortBlock
+		}
+		return nil
+	})
 }
 
 // Drop deletes the log in the transaction that tx belongs to. When that is

@@ -24,6 +24,28 @@ type Store interface {
 	List(ctx context.Context, prefix, after string, n int) ([]Pair, error)
 }
 
+// A Lender is a Store that can show a value without making a copy.
+type Lender interface {
+	Store
+	// Lend calls f with the value at key and returns what f does, or
+	// fsys.NotExist. The value is not f's: it is good until f returns, and must
+	// not be changed. f uses no store.
+	Lend(ctx context.Context, key string, f func(value []byte) error) error
+}
+
+// Lend calls f with the value at key: that of s itself if s is a [Lender], else
+// a copy.
+func Lend(ctx context.Context, s Store, key string, f func(value []byte) error) error {
+	if l, ok := s.(Lender); ok {
+		return l.Lend(ctx, key, f)
+	}
+	value, err := s.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	return f(value)
+}
+
 // A Pair is a key and its value.
 type Pair struct {
 	Key   string
@@ -46,4 +68,9 @@ type Updater interface {
 	// that [After] brings up to date is behind, as the transactions before
 	// this one may not have been committed yet.
 	Update(ctx context.Context, f func(tx Store) error) error
+	// View runs f on what is committed at one moment: s does not change while
+	// f reads it, whatever others write, and cannot be written to. It is good
+	// until f returns, for one goroutine at a time. f may take its time: writes go on meanwhile, but for one
+	// that a driver cannot do without waiting for f. So f waits for none.
+	View(ctx context.Context, f func(s Store) error) error
 }

@@ -73,11 +73,30 @@ func transaction(tx Store) (Store, Updater) {
 	return nil, nil
 }
 
+// give is Put of a value that nobody changes any more: a transaction keeps it
+// as it is.
+func give(ctx context.Context, s Store, key string, value []byte) error {
+	switch v := s.(type) {
+	case *txView:
+		if err := Check(key, value); err != nil {
+			return err
+		}
+		return give(ctx, v.s, v.prefix+key, value)
+	case *Tx:
+		return v.keep(key, value)
+	}
+	return s.Put(ctx, key, value)
+}
+
 func txOf(tx Store) *Tx {
 	s, _ := transaction(tx)
 	t, _ := s.(*Tx)
 	return t
 }
+
+// Part returns what lies below prefix in s, which is for reading or writing on
+// its own: [In] does not know the result for a part of a transaction.
+func Part(s Store, prefix string) Store { return prefixed{s, prefix} }
 
 // prefixed is what a view does, in a transaction or not.
 type prefixed struct {
@@ -90,6 +109,19 @@ func (p prefixed) Get(ctx context.Context, key string) ([]byte, error) {
 		return nil, fsys.NotExist
 	}
 	return p.s.Get(ctx, p.prefix+key)
+}
+
+func (p prefixed) Lend(ctx context.Context, key string, f func([]byte) error) error {
+	if key == "" {
+		return fsys.NotExist
+	}
+	return Lend(ctx, p.s, p.prefix+key, f)
+}
+
+func (p prefixed) Scan(ctx context.Context, prefix, after string, f func(key string, value []byte) bool) error {
+	return Scan(ctx, p.s, p.prefix+prefix, p.prefix+after, func(key string, value []byte) bool {
+		return f(key[len(p.prefix):], value)
+	})
 }
 
 func (p prefixed) Put(ctx context.Context, key string, value []byte) error {
@@ -124,6 +156,10 @@ func (v *sub) Update(ctx context.Context, f func(tx Store) error) error {
 	return v.root.Update(ctx, func(tx Store) error {
 		return f(&txView{prefixed{tx, v.prefix}, v.root})
 	})
+}
+
+func (v *sub) View(ctx context.Context, f func(s Store) error) error {
+	return v.root.View(ctx, func(s Store) error { return f(prefixed{s, v.prefix}) })
 }
 
 // A txView is a view inside a transaction.

@@ -112,6 +112,17 @@ func (t *Tx) Get(_ context.Context, key string) ([]byte, error) {
 	return Clone(value), nil
 }
 
+func (t *Tx) Lend(_ context.Context, key string, f func([]byte) error) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	value, ok := t.get(key)
+	if !ok {
+		return fsys.NotExist
+	}
+	return f(value)
+}
+
 func (t *Tx) get(key string) ([]byte, bool) {
 	if value, changed := t.changes[key]; changed {
 		return value, value != nil
@@ -120,13 +131,18 @@ func (t *Tx) get(key string) ([]byte, bool) {
 }
 
 func (t *Tx) Put(_ context.Context, key string, value []byte) error {
+	return t.keep(key, Clone(value))
+}
+
+// keep is Put of a value that is not nil and belongs to t from then on.
+func (t *Tx) keep(key string, value []byte) error {
 	if err := t.check(); err != nil {
 		return err
 	}
 	if err := Check(key, value); err != nil {
 		return err
 	}
-	t.changes[key] = Clone(value)
+	t.changes[key] = value
 	return nil
 }
 

@@ -36,14 +36,17 @@ var (
 	schemaKey  = []byte("schema")
 )
 
-// schema is the version of what this package writes.
-const schema = "1"
+// firstVersion is the version of a database that no step has raised. One that
+// has no version is older still, and has the same form.
+const firstVersion = 1
 
 // A DB is an open database. It holds a lock on its file.
 type DB struct {
 	path string
+	opt  Options
 	file *bbolt.DB
 	done chan struct{} // closed when the committer has ended
+	kept readers
 
 	mu     sync.Mutex
 	queue  []*request
@@ -52,7 +55,10 @@ type DB struct {
 	broken error // why nothing more is written
 }
 
-var _ store.Updater = (*DB)(nil)
+var (
+	_ store.Updater = (*DB)(nil)
+	_ store.Lender  = (*DB)(nil)
+)
 
 // Path returns the name of the file that was opened.
 func (d *DB) Path() string { return d.path }
@@ -65,6 +71,7 @@ func (d *DB) Close() error {
 	d.mu.Unlock()
 	d.wake()
 	<-d.done
+	d.kept.shut()
 	return fsys.Wrap(fsys.Unavailable, "the database "+d.path, d.file.Close())
 }
 
@@ -78,6 +85,16 @@ func (d *DB) Get(_ context.Context, key string) (value []byte, err error) {
 		return nil
 	})
 	return value, err
+}
+
+func (d *DB) Lend(_ context.Context, key string, f func([]byte) error) error {
+	return d.view(func(b base) error {
+		v, ok := b.Get(key)
+		if !ok {
+			return fsys.NotExist
+		}
+		return f(v)
+	})
 }
 
 func (d *DB) List(_ context.Context, prefix, after string, n int) (page []store.Pair, err error) {
@@ -96,15 +113,35 @@ func (d *DB) Delete(ctx context.Context, key string) error {
 	return d.Update(ctx, func(tx store.Store) error { return tx.Delete(ctx, key) })
 }
 
+func (d *DB) View(ctx context.Context, f func(s store.Store) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return d.view(func(b base) error {
+		s := store.NewSnapshot(b)
+		defer s.End()
+		return f(s)
+	})
+}
+
 // view runs f on what is committed.
 func (d *DB) view(f func(base) error) error {
 	return d.guard(func() error {
-		tx, err := d.file.Begin(false)
+		r, err := d.kept.take(d.file)
 		if err != nil {
 			return d.failed(err)
 		}
-		defer tx.Rollback()
-		return f(base{tx.Bucket(dataBucket)})
+		whole := false
+		defer func() {
+			if whole {
+				d.kept.give(r)
+			} else {
+				r.tx.Rollback() // what it read broke it
+			}
+		}()
+		err = f(r.base)
+		whole = true
+		return err
 	})
 }
 
@@ -136,11 +173,21 @@ var errClosed = fsys.E(fsys.Unavailable, "the database is closed")
 
 // base is the committed state in a transaction of the file, and what the same
 // transaction of the file has put there since.
-type base struct{ bucket *bbolt.Bucket }
+// It is for one goroutine at a time.
+type base struct {
+	bucket *bbolt.Bucket
+	cursor *bbolt.Cursor // of Get: one that has sought once seeks for nothing
+}
+
+func newBase(b *bbolt.Bucket) base { return base{b, b.Cursor()} }
 
 func (b base) Get(key string) ([]byte, bool) {
-	value := b.bucket.Get([]byte(key))
-	return value, value != nil
+	k := []byte(key)
+	found, value := b.cursor.Seek(k)
+	if !bytes.Equal(found, k) {
+		return nil, false
+	}
+	return value, true
 }
 
 func (b base) Range(prefix, after string) iter.Seq2[string, []byte] {

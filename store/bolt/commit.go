@@ -140,12 +140,14 @@ func (d *DB) batch(r *request) {
 
 func (b *batch) commit() error {
 	b.writing = true
+	b.d.kept.shut()
+	defer b.d.kept.open()
 	tx, err := b.d.file.Begin(true)
 	if err != nil {
 		return b.failed(err)
 	}
 	defer tx.Rollback() // after a Commit it does nothing
-	committed := base{tx.Bucket(dataBucket)}
+	committed := newBase(tx.Bucket(dataBucket))
 	changed := false
 	for r := b.ran[0]; r != nil; r = b.another() {
 		wrote, err := b.run(r, committed)

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,47 @@ func TestCloseWaitsForWhatIsQueued(t *testing.T) {
 			t.Errorf("%02d after reopening: %v", i, err)
 		}
 	}
+}
+
+// TestReadersSeeWhatWasCommitted reads while others write: what an Update has
+// returned for is there, whichever read transactions were kept, and a view
+// keeps no commit from growing the file.
+func TestReadersSeeWhatWasCommitted(t *testing.T) {
+	d := openAt(t, filepath.Join(t.TempDir(), "db"))
+	if err := d.Put(t.Context(), "n", []byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	var latest atomic.Uint32
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				least := latest.Load()
+				v, err := d.Get(t.Context(), "n")
+				if err != nil || uint32(v[0]) < least {
+					t.Errorf("read %v, %v after %d was committed", v, err, least)
+					return
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		if err := d.Update(t.Context(), func(tx store.Store) error {
+			tx.Put(t.Context(), "large", make([]byte, i<<14))
+			return tx.Put(t.Context(), "n", []byte{byte(i)})
+		}); err != nil {
+			t.Error(err)
+		}
+		latest.Store(uint32(i))
+	}
+	close(done)
+	wg.Wait()
 }
 
 func TestAFunctionThatEndsItsGoroutine(t *testing.T) {

@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"agent9/fsys"
+	"agent9/store"
 
 	"go.etcd.io/bbolt"
 	boltErrors "go.etcd.io/bbolt/errors"
@@ -20,16 +22,31 @@ import (
 // Damage in a larger one is found when it is met.
 const checkedSize = 1 << 30
 
-// Open opens the database at path, and makes it, readable for its owner alone,
+// Options say how a database is opened.
+type Options struct {
+	// Steps raise what is stored from version 1 to 2, from 2 to 3, and so on.
+	Steps []store.Step
+	// ReadOnly opens a database that is there and changes nothing of the file;
+	// others may have it open so, too. One that a step would raise is refused.
+	ReadOnly bool
+	// Existing refuses to make a database.
+	Existing bool
+}
+
+// Open is [OpenWith] without options.
+func Open(path string) (*DB, error) { return OpenWith(path, Options{}) }
+
+// OpenWith opens the database at path, and makes it, readable for its owner alone,
 // if there is none. It does not wait for another process that has it open:
 // that is fsys.Busy, and the reason names the process where the system tells.
-// A file that is not a whole database is fsys.Unavailable, one of an unknown
-// format fsys.Unsupported; such a file is left as it is.
-func Open(path string) (*DB, error) {
-	d := &DB{path: path, done: make(chan struct{}), queued: make(chan struct{}, 1)}
+// A file that is not a whole database is fsys.Unavailable, one of a newer
+// version fsys.Unsupported; such a file is left as it is. An older one is
+// raised, at once or not at all.
+func OpenWith(path string, opt Options) (*DB, error) {
+	d := &DB{path: path, opt: opt, done: make(chan struct{}), queued: make(chan struct{}, 1)}
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = create(path); err == nil {
+	if errors.Is(err, fs.ErrNotExist) && !opt.ReadOnly && !opt.Existing {
+		if err = create(path, d.version()); err == nil {
 			info, err = os.Stat(path)
 		}
 	}
@@ -64,6 +81,7 @@ func (d *DB) open() (err error) {
 		file, err = os.OpenFile(path, flag, perm)
 		return file, err
 	}
+	o.ReadOnly, o.PreLoadFreelist = d.opt.ReadOnly, d.opt.ReadOnly
 	d.file, err = bbolt.Open(d.path, 0o600, o)
 	switch {
 	case errors.Is(err, boltErrors.ErrTimeout):
@@ -73,7 +91,10 @@ func (d *DB) open() (err error) {
 	case err != nil:
 		return damaged(d.path, err.Error())
 	}
-	if err := d.file.View(d.check); err != nil {
+	if err = d.file.View(d.check); err == nil {
+		err = d.raise()
+	}
+	if err != nil {
 		d.file.Close()
 		return err
 	}
@@ -81,10 +102,15 @@ func (d *DB) open() (err error) {
 	return nil
 }
 
-// options say what is not as bbolt has it by default: the shortest wait for a
-// lock that is not "for ever", and what suits many small keys.
+// lockWait is how long the lock of another daemon is waited for: a program
+// that one was about to start when it was killed has its files, and so the
+// lock, for a moment longer.
+const lockWait = time.Second
+
+// options say what is not as bbolt has it by default: a wait for a lock that
+// is not "for ever", and what suits many small keys.
 func options() *bbolt.Options {
-	return &bbolt.Options{Timeout: time.Nanosecond, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
+	return &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
 }
 
 // check reports what is wrong with the file.
@@ -100,14 +126,14 @@ func (d *DB) check(tx *bbolt.Tx) error {
 	if meta == nil || data == nil {
 		return damaged(d.path, "it is a database of another program")
 	}
-	if v := string(meta.Get(schemaKey)); v != schema {
-		return fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has format %q, and this daemon knows only %q: use the version that wrote it", d.path, v, schema))
+	if _, err := d.stored(meta); err != nil {
+		return err
 	}
 	if tx.Size() > checkedSize {
 		return nil
 	}
 	last := ""
-	for key := range (base{data}).Range("", "") {
+	for key := range (newBase(data)).Range("", "") {
 		if key <= last {
 			return damaged(d.path, "its keys are not in order")
 		}
@@ -122,7 +148,7 @@ func damaged(path, how string) error {
 
 // create makes an empty database at path. It appears there whole or not at
 // all, so that an empty or short file always is one that was damaged.
-func create(path string) error {
+func create(path string, version int) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*") // mode 0600
 	if err != nil {
 		return err
@@ -141,7 +167,7 @@ func create(path string) error {
 		if err != nil {
 			return err
 		}
-		return meta.Put(schemaKey, []byte(schema))
+		return meta.Put(schemaKey, []byte(strconv.Itoa(version)))
 	})
 	if cerr := db.Close(); err == nil {
 		err = cerr

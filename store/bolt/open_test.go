@@ -155,7 +155,7 @@ func TestOtherFormats(t *testing.T) {
 	}{
 		"newer": {func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("agent9")).Put([]byte("schema"), []byte("2"))
-		}, fsys.Unsupported, `has format "2", and this daemon knows only "1"`},
+		}, fsys.Unsupported, `has version 2, and this daemon knows none above 1`},
 		"another program's": {func(tx *bbolt.Tx) error {
 			return tx.DeleteBucket([]byte("agent9"))
 		}, fsys.Unavailable, "it is a database of another program"},

@@ -16,54 +16,48 @@ import (
 // that, and a block that is not there, are zeros.
 const blockSize = 16 << 10
 
-// read fills p from off, up to the file's size.
-func (t *Tree) read(ctx context.Context, ino uint64, p []byte, off int64) (int, error) {
-	size, n, whole, err := readOnce(ctx, t.st, ino, p, off)
-	if err != nil || whole {
-		return n, err
-	}
-	// A block was shorter than the size said: that is a hole, or a file that
-	// was cut meanwhile. Who cuts a file must not make others read zeros.
-	rec, err := loadInode(ctx, t.st, ino)
-	if err != nil || rec.Size >= size {
-		return n, err
-	}
-	err = t.st.Update(ctx, func(tx store.Store) error {
-		_, n, _, err = readOnce(ctx, tx, ino, p, off)
+// read fills p from off, up to the file's size, as one moment saw it.
+func (t *Tree) read(ctx context.Context, ino uint64, p []byte, off int64) (n int, err error) {
+	err = t.st.View(ctx, func(s store.Store) error {
+		n, err = read(ctx, s, ino, p, off)
 		return err
 	})
 	return n, err
 }
 
-func readOnce(ctx context.Context, s store.Store, ino uint64, p []byte, off int64) (size int64, n int, whole bool, err error) {
+func read(ctx context.Context, s store.Store, ino uint64, p []byte, off int64) (n int, err error) {
 	rec, err := loadInode(ctx, s, ino)
 	if err != nil {
-		return 0, 0, true, err
+		return 0, err
 	}
 	if off >= rec.Size {
-		return rec.Size, 0, true, io.EOF
+		return 0, io.EOF
 	}
 	p = p[:min(int64(len(p)), rec.Size-off)]
-	whole = true
 	for n < len(p) {
 		at := off + int64(n)
 		in := int(at % blockSize)
 		want := p[n:min(len(p), n+blockSize-in)]
-		b, err := block(ctx, s, ino, at/blockSize)
-		if err != nil {
-			return rec.Size, 0, true, err
-		}
-		got := 0
-		if in < len(b) {
-			got = copy(want, b[in:])
-		}
-		if got < len(want) {
-			clear(want[got:])
-			whole = false
+		if err := readBlock(ctx, s, ino, at/blockSize, want, in); err != nil {
+			return 0, err
 		}
 		n += len(want)
 	}
-	return rec.Size, n, whole, nil
+	return n, nil
+}
+
+// readBlock fills p with what block n has from in.
+func readBlock(ctx context.Context, s store.Store, ino uint64, n int64, p []byte, in int) error {
+	got := 0
+	err := store.Lend(ctx, s, blockKey(ino, n), func(b []byte) error {
+		got = copy(p, b[min(in, len(b)):])
+		return nil
+	})
+	if errors.Is(err, fsys.NotExist) {
+		err = nil
+	}
+	clear(p[got:])
+	return err
 }
 
 // block returns block n; empty if there is none.

@@ -41,7 +41,7 @@ func (t *Tree) update(ctx context.Context, f func(c *change) error) error {
 func (c *change) inode(ino uint64) (inode, error) { return loadInode(c.ctx, c.tx, ino) }
 
 func (c *change) save(ino uint64, rec inode) error {
-	return store.PutJSON(c.ctx, c.tx, inodeKey(ino), rec)
+	return c.tx.Put(c.ctx, inodeKey(ino), rec.pack())
 }
 
 // directory returns a directory in which entries may change, and saves that
@@ -59,11 +59,11 @@ func (c *change) directory(ino uint64) error {
 }
 
 func (c *change) entry(ino uint64, name string) (entry, error) {
-	return store.GetJSON[entry](c.ctx, c.tx, entryKey(ino, name))
+	return loadEntry(c.ctx, c.tx, ino, name)
 }
 
 func (c *change) putEntry(ino uint64, name string, e entry) error {
-	return store.PutJSON(c.ctx, c.tx, entryKey(ino, name), e)
+	return c.tx.Put(c.ctx, entryKey(ino, name), e.pack())
 }
 
 // add makes a new entry in a directory.

@@ -2,7 +2,6 @@ package files
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 
@@ -32,28 +31,105 @@ func (d *dir) Stat(ctx context.Context) (fsys.Info, error) {
 func (d *dir) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) { return fsys.OpenDir(f) }
 
 func (d *dir) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	e, err := store.GetJSON[entry](ctx, d.tree.st, entryKey(d.ino, name))
+	e, err := loadEntry(ctx, d.tree.st, d.ino, name)
 	if err != nil {
 		return nil, err
 	}
 	return e.node(d.tree), nil
 }
 
-// List returns the entries in the order of their names.
+// List returns the entries in the order of their names, with what they are, as
+// one moment saw them.
 func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
-	prefix := entriesOf(d.ino)
 	var list []fsys.Entry
-	for p, err := range store.All(ctx, d.tree.st, prefix) {
+	err := d.tree.st.View(ctx, func(s store.Store) error {
+		entries, err := listDir(ctx, s, d.ino)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		var e entry
-		if err := json.Unmarshal(p.Value, &e); err != nil {
-			return nil, fsys.Wrap(fsys.Internal, "the database record "+p.Key+" cannot be read", err)
+		list = make([]fsys.Entry, len(entries))
+		infos := make([]fsys.Info, len(entries))
+		inodes, err := inodesOf(ctx, s, entries)
+		if err != nil {
+			return err
 		}
-		list = append(list, fsys.Entry{Name: p.Key[len(prefix):], Node: e.node(d.tree)})
+		for i, e := range entries {
+			infos[i] = inodes[i].info(e.Ino)
+			list[i] = fsys.Entry{Name: e.name, Node: e.node(d.tree), Info: &infos[i]}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// inodesOf returns the inode of each entry. Files that were made one after the
+// other have numbers that follow one another, and are read so.
+func inodesOf(ctx context.Context, s store.Store, entries []named) ([]inode, error) {
+	inodes := make([]inode, len(entries))
+	if len(entries) == 0 {
+		return inodes, nil
 	}
-	return list, nil
+	first, last := entries[0].Ino, entries[0].Ino
+	for _, e := range entries {
+		first, last = min(first, e.Ino), max(last, e.Ino)
+	}
+	span := last - first + 1
+	if span > 2*uint64(len(entries)) {
+		for i, e := range entries {
+			var err error
+			if inodes[i], err = loadInode(ctx, s, e.Ino); err != nil {
+				return nil, err
+			}
+		}
+		return inodes, nil
+	}
+	at := make([]int, span) // 1 + the index of the entry
+	for i, e := range entries {
+		at[e.Ino-first] = 1 + i
+	}
+	missing := len(entries)
+	var bad error
+	err := store.Scan(ctx, s, inodePart, inodeKey(first-1), func(key string, value []byte) bool {
+		ino, ok := parseIno(key[len(inodePart):])
+		if !ok || ino > last {
+			return false
+		}
+		if i := at[ino-first]; i > 0 {
+			bad = decode(key, value, &inodes[i-1])
+			missing--
+		}
+		return bad == nil && missing > 0
+	})
+	if err == nil {
+		err = bad
+	}
+	if err == nil && missing > 0 {
+		err = fsys.E(fsys.Internal, "an entry of a directory has no inode")
+	}
+	return inodes, err
+}
+
+// A named entry is one with its name in the directory.
+type named struct {
+	entry
+	name string
+}
+
+// listDir returns the entries of a directory in the order of their names.
+func listDir(ctx context.Context, s store.Store, ino uint64) ([]named, error) {
+	prefix := entriesOf(ino)
+	var list []named
+	var bad error
+	err := store.Scan(ctx, s, prefix, "", func(key string, value []byte) bool {
+		e := named{name: key[len(prefix):]}
+		bad = decode(key, value, &e.entry)
+		list = append(list, e)
+		return bad == nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return list, err
 }
 
 func (d *dir) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {

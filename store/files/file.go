@@ -62,6 +62,9 @@ func (f *file) ready(ctx context.Context, h *handle, flag fsys.Flag) error {
 		if err != nil {
 			return err
 		}
+		if err := c.untold(f.ino, rec); err != nil {
+			return err
+		}
 		return c.resize(f.ino, rec, 0)
 	})
 }

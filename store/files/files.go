@@ -19,6 +19,7 @@
 //	d/<ino>/<name> what the directory's entry <name> is
 //	b/<ino>/<n>    block n of a file; what it lacks are zeros
 //	o/<ino>        a file that was removed while it was open
+//	t/<ino>        a file that was written and not told of yet, and by whom
 package files
 
 import (
@@ -35,7 +36,7 @@ type Options struct {
 	MaxEntries int64 // files and directories; 100,000
 	// Note, if set, is told of changes, in the transaction of what it is told
 	// of; ctx says who made them. Writes are told of once, when the handle
-	// that made them is synced or closed.
+	// that made them is synced or closed, or by Recover.
 	Note func(ctx context.Context, tx store.Store, c Change) error
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -422,6 +423,47 @@ func TestChangesAreToldInTheirTransaction(t *testing.T) {
 	_, err := fsys.Mkdir(t.Context(), d.tree.Root(), "d", 0o755)
 	require.ErrorIs(t, err, fsys.NoSpace)
 	require.Empty(t, d.names(""))
+}
+
+// What was written by somebody whose close never came is told of after the
+// crash, once; also if it was only cut.
+func TestRecoverTellsOfWhatWasNotClosed(t *testing.T) {
+	var told []string
+	opt := files.Options{Note: func(ctx context.Context, tx store.Store, c files.Change) error {
+		told = append(told, fmt.Sprintf("%s %s %d by %s", c.Op, c.Path, c.Size, fsys.CallerOf(ctx)))
+		return nil
+	}}
+	d := newDisk(t, opt)
+	ctx := fsys.WithCaller(t.Context(), "bob")
+	untold := func() bool {
+		is, err := files.Untold(ctx, d.st)
+		require.NoError(t, err)
+		return is
+	}
+	write := func(name, text string) fsys.Handle {
+		h := d.open(name, fsys.Write|fsys.Trunc)
+		_, err := fsys.WriteAt(ctx, h, []byte(text), 0)
+		require.NoError(t, err)
+		return h
+	}
+	for _, name := range []string{"closed", "open", "cut", "removed", "gone"} {
+		require.NoError(t, write(name, "text").Close())
+	}
+	require.False(t, untold())
+	write("open", "more text")
+	write("removed", "more")
+	require.NoError(t, d.remove("removed"))
+	d.open("cut", fsys.Write|fsys.Trunc)
+	require.True(t, untold())
+
+	told = nil
+	d.start(opt)
+	require.NoError(t, d.tree.Recover(t.Context()))
+	slices.Sort(told)
+	require.Equal(t, []string{"changed cut 0 by ", "changed open 9 by bob"}, told)
+	require.False(t, untold())
+	require.NoError(t, d.tree.Recover(t.Context()))
+	require.Len(t, told, 2)
 }
 
 // flaky is a store whose transactions fail when it is told to.

@@ -60,6 +60,9 @@ func (h *handle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) 
 		if h.flag&fsys.Append != 0 {
 			at = rec.Size
 		}
+		if err := c.untold(h.ino, rec); err != nil {
+			return err
+		}
 		return c.write(h.ino, rec, p, at)
 	})
 	if err != nil {
@@ -74,13 +77,11 @@ func (h *handle) Sync(ctx context.Context) error {
 	if h.tree.opt.Note == nil || !h.dirty.Swap(false) {
 		return nil
 	}
-	return h.tree.update(fsys.Join(ctx, h.opened), func(c *change) error {
-		rec, err := c.inode(h.ino)
-		if err != nil || rec.Parent == 0 { // removed: that was told of
-			return err
-		}
-		return c.note(Changed, rec, "")
-	})
+	err := h.tree.update(fsys.Join(ctx, h.opened), func(c *change) error { return c.tell(h.ino) })
+	if err != nil {
+		h.dirty.Store(true)
+	}
+	return err
 }
 
 func (h *handle) Close() error {

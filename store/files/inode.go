@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"strconv"
 	"time"
@@ -16,17 +15,28 @@ import (
 const rootIno uint64 = 1
 
 const (
-	usageKey = "u"
-	orphans  = "o/"
+	usageKey  = "u"
+	inodePart = "i/"
+	orphans   = "o/"
+	untold    = "t/"
 )
 
-func inodeKey(ino uint64) string              { return "i/" + hex(ino) }
+func inodeKey(ino uint64) string              { return inodePart + hex(ino) }
 func entriesOf(ino uint64) string             { return "d/" + hex(ino) + "/" }
 func entryKey(ino uint64, name string) string { return entriesOf(ino) + name }
 func blockKey(ino uint64, n int64) string     { return "b/" + hex(ino) + "/" + hex(uint64(n)) }
 func orphanKey(ino uint64) string             { return orphans + hex(ino) }
+func untoldKey(ino uint64) string             { return untold + hex(ino) }
 
-func hex(n uint64) string { return fmt.Sprintf("%016x", n) }
+// hex returns n as 16 digits.
+func hex(n uint64) string {
+	const digits = "0123456789abcdef"
+	var b [16]byte
+	for i := range b {
+		b[i] = digits[n>>(60-4*i)&15]
+	}
+	return string(b[:])
+}
 
 func parseIno(s string) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 16, 64)
@@ -48,7 +58,8 @@ type inode struct {
 
 // loadInode returns fsys.NotExist if there is none. The root always is.
 func loadInode(ctx context.Context, s store.Store, ino uint64) (inode, error) {
-	rec, err := store.GetJSON[inode](ctx, s, inodeKey(ino))
+	var rec inode
+	err := load(ctx, s, inodeKey(ino), &rec)
 	if ino == rootIno && errors.Is(err, fsys.NotExist) {
 		return inode{Dir: true, Perm: 0o755, Version: 1}, nil
 	}
@@ -92,6 +103,11 @@ func (rec *inode) mayRead() error {
 type entry struct {
 	Ino uint64 `json:"ino"`
 	Dir bool   `json:"dir,omitempty"`
+}
+
+func loadEntry(ctx context.Context, s store.Store, dir uint64, name string) (e entry, err error) {
+	err = load(ctx, s, entryKey(dir, name), &e)
+	return e, err
 }
 
 func (e entry) node(t *Tree) fsys.Node {

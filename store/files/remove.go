@@ -46,6 +46,9 @@ func (c *change) drop(ino uint64) (inode, error) {
 		}
 		return rec, c.tx.Delete(c.ctx, inodeKey(ino))
 	}
+	if err := c.tx.Delete(c.ctx, untoldKey(ino)); err != nil {
+		return rec, err
+	}
 	if !c.tree.opens.remove(ino) {
 		c.dying = append(c.dying, ino)
 		return rec, c.erase(ino, rec)

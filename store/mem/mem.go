@@ -5,6 +5,7 @@ package mem
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -71,6 +72,21 @@ func (d *DB) Update(ctx context.Context, f func(tx store.Store) error) error {
 	d.apply(tx.Changes())
 	committed = true
 	return nil
+}
+
+func (d *DB) View(ctx context.Context, f func(s store.Store) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := d.check(); err != nil {
+		return err
+	}
+	d.mu.RLock()
+	then := &DB{keys: slices.Clone(d.keys), values: maps.Clone(d.values)}
+	d.mu.RUnlock()
+	s := store.NewSnapshot(base{then})
+	defer s.End()
+	return f(s)
 }
 
 func (d *DB) apply(changes iter.Seq2[string, []byte]) {

@@ -1,0 +1,84 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"agent9/fsys"
+	"agent9/store"
+
+	"go.etcd.io/bbolt"
+)
+
+// version is that of what the options can read and write.
+func (d *DB) version() int { return firstVersion + len(d.opt.Steps) }
+
+// stored returns the version of the file, of which meta is a part, and refuses
+// one that is newer than this program, or that cannot be read.
+func (d *DB) stored(meta *bbolt.Bucket) (int, error) {
+	text := meta.Get(schemaKey)
+	if text == nil {
+		return 0, nil
+	}
+	v, err := strconv.Atoi(string(text))
+	switch {
+	case err != nil || v < 0:
+		return 0, damaged(d.path, fmt.Sprintf("its version is %q", text))
+	case v > d.version():
+		return 0, fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this daemon knows none above %d: "+
+			"use the version of agentd that wrote it, or a newer one; nothing was changed", d.path, v, d.version()))
+	}
+	return v, nil
+}
+
+// raise makes an older database one of this version, in one transaction of the
+// file: a step that fails leaves all as it was.
+func (d *DB) raise() error {
+	from := 0
+	err := d.file.View(func(tx *bbolt.Tx) (err error) {
+		from, err = d.stored(tx.Bucket(metaBucket))
+		return err
+	})
+	if err != nil || from == d.version() {
+		return err
+	}
+	if d.opt.ReadOnly {
+		return fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this is about version %d: start agentd on it once, which raises it", d.path, from, d.version()))
+	}
+	err = d.file.Update(func(tx *bbolt.Tx) error {
+		for i := max(from-firstVersion, 0); i < len(d.opt.Steps); i++ {
+			if err := d.step(tx.Bucket(dataBucket), d.opt.Steps[i]); err != nil {
+				return fsys.Wrap(fsys.Internal, fmt.Sprintf("raising it from version %d to %d", firstVersion+i, firstVersion+i+1), err)
+			}
+		}
+		return tx.Bucket(metaBucket).Put(schemaKey, []byte(strconv.Itoa(d.version())))
+	})
+	if err != nil {
+		return fsys.Wrap(fsys.Unavailable, fmt.Sprintf("the database %s could not be made one of this version, and was not changed", d.path), err)
+	}
+	slog.Info("the database was raised", "file", d.path, "from", from, "to", d.version())
+	return nil
+}
+
+func (d *DB) step(data *bbolt.Bucket, step store.Step) error {
+	t := store.NewTx(d, newBase(data))
+	err := t.Run(func(tx store.Store) error { return step(context.Background(), tx) })
+	if err != nil {
+		t.End(false)
+		return err
+	}
+	for key, value := range t.Changes() {
+		if value == nil {
+			err = data.Delete([]byte(key))
+		} else {
+			err = data.Put([]byte(key), value)
+		}
+		if err != nil {
+			break
+		}
+	}
+	t.End(err == nil)
+	return err
+}

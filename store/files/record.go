@@ -1,0 +1,100 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io/fs"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// Inodes and entries are read far more often than anything else, so they are
+// stored as a byte that says how and numbers as varints. Those that begin with
+// a brace are JSON, as they were stored before; they become packed when they
+// change.
+const packed = 1
+
+func (rec *inode) pack() []byte {
+	b := make([]byte, 1, 32+len(rec.Name))
+	b[0] = packed
+	b = append(b, flag(rec.Dir))
+	b = binary.AppendUvarint(b, uint64(rec.Perm))
+	b = binary.AppendUvarint(b, uint64(rec.Size))
+	b = binary.AppendVarint(b, rec.ModTime)
+	b = binary.AppendUvarint(b, uint64(rec.Version))
+	b = binary.AppendUvarint(b, rec.Parent)
+	return append(b, rec.Name...)
+}
+
+func (rec *inode) unpack(b []byte) bool {
+	r := unpacker{b: b}
+	rec.Dir = r.uint() != 0
+	rec.Perm = fs.FileMode(r.uint())
+	rec.Size = int64(r.uint())
+	rec.ModTime = r.int()
+	rec.Version = uint32(r.uint())
+	rec.Parent = r.uint()
+	rec.Name = string(r.b)
+	return !r.bad
+}
+
+func (e *entry) pack() []byte {
+	return binary.AppendUvarint([]byte{packed, flag(e.Dir)}, e.Ino)
+}
+
+func (e *entry) unpack(b []byte) bool {
+	r := unpacker{b: b}
+	e.Dir = r.uint() != 0
+	e.Ino = r.uint()
+	return !r.bad
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// An unpacker takes numbers off b. bad says that one was not there.
+type unpacker struct {
+	b   []byte
+	bad bool
+}
+
+func (r *unpacker) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	r.skip(n)
+	return v
+}
+
+func (r *unpacker) int() int64 {
+	v, n := binary.Varint(r.b)
+	r.skip(n)
+	return v
+}
+
+func (r *unpacker) skip(n int) {
+	if n <= 0 {
+		r.bad, n = true, 0
+	}
+	r.b = r.b[n:]
+}
+
+// load reads what is stored at key into rec.
+func load(ctx context.Context, s store.Store, key string, rec interface{ unpack(b []byte) bool }) error {
+	return store.Lend(ctx, s, key, func(b []byte) error { return decode(key, b, rec) })
+}
+
+func decode(key string, b []byte, rec interface{ unpack(b []byte) bool }) error {
+	switch {
+	case len(b) > 0 && b[0] == packed && rec.unpack(b[1:]):
+		return nil
+	case bytes.HasPrefix(b, []byte("{")):
+		return fsys.Wrap(fsys.Internal, "the database record "+key+" cannot be read", json.Unmarshal(b, rec))
+	}
+	return fsys.E(fsys.Internal, "the database record "+key+" cannot be read")
+}

@@ -1,0 +1,283 @@
+// Package stage holds changes to a store back, so that much work of many
+// transactions can be stored in one, or not at all.
+//
+// A [Stage] lies over a view of a store and is a store.Updater itself: what is
+// written to it is in memory, seen by who reads the stage and by nobody else,
+// until Commit writes all of it in a transaction of the store below. Who makes
+// a stage keeps others from changing what lies below it meanwhile; a stage
+// does not find out if they do.
+package stage
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// A Stage is a store whose changes are in memory.
+type Stage struct {
+	under store.Updater
+	reads store.Store // under, or what it was when a view of it began
+	limit int64
+	turn  chan struct{} // holds one token while a transaction runs
+
+	mu      sync.RWMutex
+	changes map[string][]byte // nil: deleted
+	views   *int              // that read changes, which then does not change
+	size    int64             // of the keys and values in changes
+	over    bool
+}
+
+var _ store.Updater = (*Stage)(nil)
+
+// New returns a stage without changes over under. A transaction that would
+// make it hold more than limit bytes fails with fsys.NoSpace.
+func New(under store.Updater, limit int64) *Stage {
+	return &Stage{under: under, reads: under, limit: limit, turn: make(chan struct{}, 1), changes: make(map[string][]byte), views: new(int)}
+}
+
+// Commit writes all that was changed in the transaction that tx belongs to.
+// What is changed after it is refused if that transaction is committed.
+func (s *Stage) Commit(ctx context.Context, tx store.Store) error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if err := s.check(); err != nil {
+		return err
+	}
+	in := store.In(tx, s.under)
+	for _, key := range slices.Sorted(maps.Keys(s.changes)) {
+		value := s.changes[key]
+		var err error
+		if value == nil {
+			err = in.Delete(ctx, key)
+		} else {
+			err = in.Put(ctx, key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	store.After(tx, func() { s.Close() })
+	return nil
+}
+
+// Close drops what was not committed. Every operation after it fails with
+// fsys.Unavailable. It returns nil.
+func (s *Stage) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.changes = nil
+	return nil
+}
+
+var errOver = fsys.E(fsys.Unavailable, "what these changes were part of is over")
+
+func (s *Stage) check() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.over {
+		return errOver
+	}
+	return nil
+}
+
+func (s *Stage) Update(ctx context.Context, f func(tx store.Store) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.turn }()
+	if err := s.check(); err != nil {
+		return err
+	}
+	b := &base{ctx: ctx, stage: s}
+	tx := store.NewTx(s, b)
+	committed := false
+	defer func() { tx.End(committed) }()
+	err := tx.Run(f)
+	if b.err != nil {
+		return b.err
+	}
+	if err == nil {
+		err = s.apply(tx.Changes())
+	}
+	committed = err == nil
+	return err
+}
+
+func (s *Stage) View(ctx context.Context, f func(store.Store) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	changes, views := s.changes, s.views
+	*views++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		*views--
+		s.mu.Unlock()
+	}()
+	return s.under.View(ctx, func(under store.Store) error {
+		b := &base{ctx: ctx, stage: &Stage{reads: under, changes: changes}}
+		snapshot := store.NewSnapshot(b)
+		defer snapshot.End()
+		if err := f(snapshot); err != nil {
+			return err
+		}
+		return b.err
+	})
+}
+
+// apply takes all changes, or none if they are too many.
+func (s *Stage) apply(changes iter.Seq2[string, []byte]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size := s.size
+	for key, value := range changes {
+		if old, was := s.changes[key]; was {
+			size -= int64(len(key) + len(old))
+		}
+		size += int64(len(key) + len(value))
+	}
+	if size > s.limit && size > s.size {
+		return fsys.E(fsys.NoSpace, fmt.Sprintf("the changes that are held back are more than %d bytes", s.limit))
+	}
+	if s.over {
+		return errOver
+	}
+	if *s.views > 0 {
+		s.changes, s.views = maps.Clone(s.changes), new(int)
+	}
+	maps.Insert(s.changes, changes)
+	s.size = size
+	return nil
+}
+
+func (s *Stage) Get(ctx context.Context, key string) ([]byte, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	value, changed := s.changes[key]
+	s.mu.RUnlock()
+	switch {
+	case !changed:
+		return s.reads.Get(ctx, key)
+	case value == nil:
+		return nil, fsys.NotExist
+	}
+	return store.Clone(value), nil
+}
+
+func (s *Stage) Put(ctx context.Context, key string, value []byte) error {
+	return s.Update(ctx, func(tx store.Store) error { return tx.Put(ctx, key, value) })
+}
+
+func (s *Stage) Delete(ctx context.Context, key string) error {
+	return s.Update(ctx, func(tx store.Store) error { return tx.Delete(ctx, key) })
+}
+
+func (s *Stage) List(ctx context.Context, prefix, after string, n int) ([]store.Pair, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	b := &base{ctx: ctx, stage: s}
+	page := store.Page(b.Range(prefix, after), n)
+	return page, b.err
+}
+
+// base is what a transaction of a stage begins with. An error of the store
+// below is kept, as a store.Base cannot return one: what was read is then
+// wrong, and the transaction fails.
+type base struct {
+	ctx   context.Context
+	stage *Stage
+	err   error
+}
+
+func (b *base) Get(key string) ([]byte, bool) {
+	value, err := b.stage.Get(b.ctx, key)
+	if err != nil && fsys.CodeOf(err) != fsys.NotExist && b.err == nil {
+		b.err = err
+	}
+	return value, err == nil
+}
+
+// Range merges what is below with what was changed.
+func (b *base) Range(prefix, after string) iter.Seq2[string, []byte] {
+	b.stage.mu.RLock()
+	mine := make(map[string][]byte)
+	for key, value := range b.stage.changes {
+		if key > after && strings.HasPrefix(key, prefix) {
+			mine[key] = value
+		}
+	}
+	b.stage.mu.RUnlock()
+	keys := slices.Sorted(maps.Keys(mine))
+	return func(yield func(string, []byte) bool) {
+		staged := func(below string, last bool) bool {
+			for len(keys) > 0 && (last || keys[0] < below) {
+				key := keys[0]
+				keys = keys[1:]
+				if v := mine[key]; v != nil && !yield(key, v) {
+					return false
+				}
+			}
+			return true
+		}
+		for p, err := range b.under(prefix, after) {
+			if err != nil {
+				b.err = err
+				return
+			}
+			if !staged(p.Key, false) {
+				return
+			}
+			if _, changed := mine[p.Key]; changed {
+				continue
+			}
+			if !yield(p.Key, p.Value) {
+				return
+			}
+		}
+		staged("", true)
+	}
+}
+
+// under yields what is below, page by page.
+func (b *base) under(prefix, after string) iter.Seq2[store.Pair, error] {
+	return func(yield func(store.Pair, error) bool) {
+		for {
+			page, err := b.stage.reads.List(b.ctx, prefix, after, 0)
+			if err != nil {
+				yield(store.Pair{}, err)
+				return
+			}
+			if len(page) == 0 {
+				return
+			}
+			for _, p := range page {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			after = page[len(page)-1].Key
+		}
+	}
+}
