@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // MaxMessage is how many bytes a Message file takes as one request, unless it
@@ -66,6 +67,16 @@ type callHandle struct {
 	replies []byte
 	acted   bool
 	failed  error // of the last request, until it was read or another began
+	held    atomic.Int64
+}
+
+// Held is what has been gathered of a request, and what is left of replies.
+func (h *callHandle) Held() int64 { return h.held.Load() }
+
+// rest ends a turn.
+func (h *callHandle) rest() {
+	h.held.Store(int64(cap(h.req) + cap(h.replies)))
+	h.turn.give()
 }
 
 func (h *callHandle) Close() error { return nil }
@@ -77,7 +88,7 @@ func (h *callHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error
 	if err := h.turn.take(ctx); err != nil {
 		return 0, err
 	}
-	defer h.turn.give()
+	defer h.rest()
 	if h.broken != nil {
 		return 0, h.broken
 	}

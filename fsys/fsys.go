@@ -61,6 +61,9 @@ type Handle interface {
 type Entry struct {
 	Name string
 	Node Node
+	// Info is what Node was when it was listed, from a directory that knows
+	// without asking each; else nil. See [Entry.Stat].
+	Info *Info
 }
 
 // Info describes a Node.

@@ -43,6 +43,14 @@ func List(ctx context.Context, n Node) ([]Entry, error) {
 	return nil, NotDir
 }
 
+// Stat returns what e is: as it was when it was listed, if that came with it.
+func (e Entry) Stat(ctx context.Context) (Info, error) {
+	if e.Info != nil {
+		return *e.Info, nil
+	}
+	return e.Node.Stat(ctx)
+}
+
 func Create(ctx context.Context, n Node, name string, perm fs.FileMode, flag Flag) (Node, Handle, error) {
 	if err := CheckName(name); err != nil {
 		return nil, nil, err

@@ -14,8 +14,29 @@ func Text(contents func(context.Context) ([]byte, error)) Node { return text(con
 
 // Const returns a read-only file that always holds s.
 func Const(s string) Node {
-	b := []byte(s)
-	return text(func(context.Context) ([]byte, error) { return b, nil })
+	return constant(s)
+}
+
+// constant needs no snapshot.
+type constant []byte
+
+func (c constant) Stat(context.Context) (Info, error) {
+	return Info{Perm: 0o444, Size: int64(len(c))}, nil
+}
+
+func (c constant) Open(_ context.Context, f Flag) (Handle, error) {
+	if f != Read {
+		return nil, E(Permission, "this file is read-only")
+	}
+	return constantHandle(c), nil
+}
+
+type constantHandle []byte
+
+func (constantHandle) Close() error { return nil }
+
+func (c constantHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	return readBytes(c, p, off)
 }
 
 // JSON returns a [Text] of one line: what value returns, as a JSON object.
@@ -63,6 +84,8 @@ func (t text) Open(ctx context.Context, f Flag) (Handle, error) {
 type snapshot []byte
 
 func (snapshot) Close() error { return nil }
+
+func (s snapshot) Held() int64 { return int64(len(s)) }
 
 func (s snapshot) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	return readBytes(s, p, off)

@@ -18,8 +18,8 @@ type attach struct {
 	name    string // the same for 9P2000
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	fids    atomic.Int32 // also those that are being made
-	revoked bool         // guarded by the session's mu
+	fids    atomic.Int32    // also those that are being made
+	done    <-chan struct{} // of the grant; nil if that has no end
 
 	contexts sync.Pool // of *opContext
 }
@@ -89,7 +89,7 @@ func (r *request) attach() error {
 		a.cancel(err)
 		return err
 	}
-	a.ctx = fsys.WithCaller(life, grant.Caller)
+	a.ctx, a.done = fsys.WithCaller(life, grant.Caller), grant.Done
 	// The root's path tells trees apart, also those that different callers
 	// are shown under one name.
 	root := &place{qid: qid{Path: c.srv.paths.path(0, 0, string(grant.Caller))}}
@@ -109,22 +109,32 @@ func (r *request) attach() error {
 		return err
 	}
 	if grant.Done != nil {
-		c.workers.Go(func() { s.watch(a, grant.Done) })
+		c.workers.Go(func() { s.watch(a) })
 	}
 	m.Qid = root.qid
 	return nil
 }
 
-// watch revokes a when done is closed. It ends with a.
-func (s *session) watch(a *attach, done <-chan struct{}) {
+// over reports whether the grant of a has ended. Whoever ended it may rely on
+// that at once, and need not wait until what is under way has been cancelled.
+func (a *attach) over() bool {
 	select {
-	case <-done:
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch cancels what is under way in a when its grant ends. It ends with a.
+func (s *session) watch(a *attach) {
+	select {
+	case <-a.done:
 	case <-a.ctx.Done():
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.revoked = true
 	a.cancel(errRevoked)
 	for _, r := range s.tags {
 		if r.att == a {
@@ -153,5 +163,18 @@ func (a *attach) newContext(r *request) *opContext {
 			return c
 		}
 	}
-	return &opContext{Context: a.ctx}
+	ctx := a.ctx
+	if t := r.conn.srv.Trace; t != nil && r.mayAct() {
+		ctx, r.spanEnd = t(ctx, ctx, "9P "+r.op.String(), "file", r.fid.at.name)
+	}
+	return &opContext{Context: ctx}
+}
+
+// mayAct reports whether r can be what ends a request to a Message file.
+func (r *request) mayAct() bool {
+	switch r.m.Type {
+	case twrite, tclunk, tfsync:
+		return r.fid.at.qid.Type&qtTmp != 0
+	}
+	return false
 }

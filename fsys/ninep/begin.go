@@ -32,15 +32,17 @@ func (s *session) begin(r *request) (answered bool, err error) {
 		return false, err
 	}
 	if m.Type == tclunk && r.fid.handle == nil && r.fid.state == fidWalked {
+		s.conn.data.give(r.fid.bytes)
 		r.fid.att.unuse()
 		return true, nil
 	}
 	s.tags[m.Tag] = r
+	r.soon = r.brief()
 	c.running.Add(1)
 	return false, nil
 }
 
-// keepBody makes the data of a Twrite outlive the reader's buffer.
+// keepBody makes the data of a Twrite outlive the buffer that it was read into.
 func (r *request) keepBody() error {
 	r.body, r.m.Data = r.conn.in.keep(r.m.Data)
 	if !r.conn.data.try(r.body) {
@@ -69,7 +71,10 @@ func (s *session) reserve(r *request, num uint32) error {
 	case len(s.fids) >= s.conn.srv.MaxFids:
 		return fsys.E(fsys.Busy, "too many fids on this connection")
 	}
-	r.reserved = &fid{num: num, att: r.att}
+	if !s.conn.data.reserve(fidBytes) {
+		return errTooMuch
+	}
+	r.reserved = &fid{num: num, att: r.att, bytes: fidBytes}
 	s.fids[num] = r.reserved
 	if r.att != nil {
 		r.att.fids.Add(1)
@@ -93,7 +98,7 @@ func (s *session) beginFid(r *request) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.att.revoked && m.Type != tclunk && m.Type != tremove {
+	if f.att.over() && m.Type != tclunk && m.Type != tremove {
 		return errRevoked
 	}
 	r.fid, r.att = f, f.att

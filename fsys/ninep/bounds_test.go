@@ -137,7 +137,7 @@ func TestTooManyBytes(t *testing.T) {
 		return nil
 	}
 	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}),
-		func(s *Server) { s.MaxMsize, s.MaxBytes = 8192, 2*8192 })
+		func(s *Server) { s.MaxMsize, s.MaxBytes = 8192, 2*8192+4*fidBytes })
 	w := connect(t, addr, linux, "")
 	w.open(1, fsys.Write, "s")
 	write := message{Type: twrite, Fid: 1, Data: make([]byte, 8000)}
@@ -158,7 +158,7 @@ func TestTooManyBytes(t *testing.T) {
 
 // Reads wait for the memory that others have, for a while.
 func TestReadsWaitForMemory(t *testing.T) {
-	a := allowance{limit: 1000}
+	a := allowance{pool: pool{limit: 1000}}
 	first, err := a.frame(t.Context(), 900)
 	if err != nil {
 		t.Fatal(err)
@@ -343,4 +343,123 @@ func TestPanicInAService(t *testing.T) {
 	w.open(1, fsys.Write, "s")
 	w.fails(message{Type: twrite, Fid: 1, Data: []byte("x")}, fsys.Internal)
 	w.clunk(1)
+}
+
+// Whoever comes when there are too many hears why, and others later get in.
+func TestTooManyConnections(t *testing.T) {
+	_, addr := serveTree(t, fsys.NewTable(), func(s *Server) { s.MaxConns = 2 })
+	first := connect(t, addr, linux, "")
+	second := connect(t, addr, plan9, "")
+	both(t, func(t *testing.T, d dialect) {
+		w := dial(t, addr)
+		w.dialect = d
+		w.fails(message{Type: tversion, Tag: noTag, Msize: 8192, Version: d.String()}, fsys.Busy)
+		w.hungUp()
+	})
+	if _, err := Dial(t.Context(), "unix", addr); fsys.CodeOf(err) != fsys.Busy {
+		t.Errorf("Dial: %v", err)
+	}
+	first.must(message{Type: tstatfs, Fid: 0})
+	second.conn.Close()
+	for end := time.Now().Add(patience); ; {
+		c, err := Dial(t.Context(), "unix", addr)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if fsys.CodeOf(err) != fsys.Busy || time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a connection keeps with open files is bounded too, and goes with them.
+func TestTooMuchIsOpen(t *testing.T) {
+	text := fsys.Text(func(context.Context) ([]byte, error) { return make([]byte, 20_000), nil })
+	call := &fsys.Call{Do: func(context.Context, []byte) ([]byte, error) { return nil, nil }}
+	s, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "f", Node: text}, fsys.Entry{Name: "c", Node: call}),
+		func(s *Server) { s.MaxMsize, s.MaxBytes, s.Memory = 8192, 100_000, NewMemory(1<<30) })
+	w := connect(t, addr, linux, "")
+	open := func(fid uint32, name string) message {
+		w.walk(0, fid, name)
+		m := openMessage(linux, fid, fsys.Read)
+		if name == "c" {
+			m = openMessage(linux, fid, fsys.Write)
+		}
+		return m
+	}
+	for fid := range uint32(4) {
+		w.must(open(1+fid, "f"))
+	}
+	w.fails(open(5, "f"), fsys.Busy)
+	w.must(open(6, "c"))
+	writes := 0
+	for ; writes < 20; writes++ { // of a request that is never whole
+		if m := w.rpc(message{Type: twrite, Fid: 6, Data: append([]byte("["), make([]byte, 1999)...)}); m.error() != nil {
+			break
+		}
+	}
+	if writes < 2 || writes == 20 {
+		t.Errorf("%d writes of 2000 bytes found room", writes)
+	}
+	w.clunk(1)
+	w.must(openMessage(linux, 5, fsys.Read))
+	if n := s.Memory.held.Load(); n < 10_000 {
+		t.Errorf("%d bytes are shared", n)
+	}
+	w.conn.Close()
+	for end := time.Now().Add(patience); s.Memory.held.Load() != 0; {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are still counted", s.Memory.held.Load())
+		}
+	}
+}
+
+// Clients that take all there is do not keep others from small things.
+func TestOthersTookTheMemory(t *testing.T) {
+	text := fsys.Text(func(context.Context) ([]byte, error) { return make([]byte, 100_000), nil })
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "big", Node: text}, fsys.Entry{Name: "small", Node: fsys.Const("hello")}),
+		func(s *Server) { s.Memory = NewMemory(150_000) })
+	greedy := connect(t, addr, linux, "")
+	fid := uint32(1)
+	for ; ; fid++ {
+		greedy.walk(0, fid, "big")
+		if m := greedy.rpc(openMessage(linux, fid, fsys.Read)); m.error() != nil {
+			break
+		}
+	}
+	if fid != 3 {
+		t.Errorf("%d files of 100,000 bytes are open, want 2", fid-1)
+	}
+	w := connect(t, addr, plan9, "")
+	w.open(1, fsys.Read, "small")
+	if got := w.read(1, 0, 8000); got != "hello" {
+		t.Errorf("read %q", got)
+	}
+	w.walk(0, 2, "big")
+	w.fails(openMessage(plan9, 2, fsys.Read), fsys.Busy)
+	greedy.clunk(1)
+	w.must(openMessage(plan9, 2, fsys.Read))
+}
+
+// Reads that wait for memory do not have it already.
+func TestWaitingCostsNothing(t *testing.T) {
+	a := allowance{pool: pool{limit: 1 << 20}}
+	first, err := a.frame(t.Context(), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.free()
+	r := testing.Benchmark(func(b *testing.B) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range b.N {
+			if _, err := a.frame(ctx, 1<<20); err != context.Canceled {
+				b.Fatal(err)
+			}
+		}
+	})
+	if r.AllocedBytesPerOp() > 4096 {
+		t.Errorf("%d bytes allocated", r.AllocedBytesPerOp())
+	}
 }

@@ -122,6 +122,9 @@ func (c *Client) agree(ctx context.Context, o dialOptions) (*frameReader, error)
 	}
 	for _, v := range versions {
 		got, err := c.version(frames, v, o.msize)
+		if fsys.CodeOf(err) == fsys.Busy {
+			return nil, fsys.E(fsys.Busy, "the server has too many connections")
+		}
 		if err != nil {
 			return nil, ended(ctx, "Tversion", err)
 		}
@@ -152,10 +155,13 @@ func (c *Client) version(frames *frameReader, version string, msize uint32) (str
 	if b, err = frames.next(msize); err != nil {
 		return "", err
 	}
+	var m message
 	if t := messageType(b[4]); t == rerror || t == rlerror {
+		if err := refusal(b, t); fsys.CodeOf(err) == fsys.Busy {
+			return "", err // it would speak this
+		}
 		return "unknown", nil
 	}
-	var m message
 	if err := decodeMessage(b, plan9, &m); err != nil {
 		return "", err
 	}
@@ -164,6 +170,21 @@ func (c *Client) version(frames *frameReader, version string, msize uint32) (str
 	}
 	c.msize = m.Msize
 	return m.Version, nil
+}
+
+// refusal returns the error that answers Tversion.
+func refusal(b []byte, t messageType) error {
+	var m message
+	if t == rlerror {
+		if err := decodeMessage(b, linux, &m); err != nil {
+			return err
+		}
+		return errorOfErrno(m.Ecode)
+	}
+	if err := decodeMessage(b, plan9, &m); err != nil {
+		return err
+	}
+	return errorOfText(m.Ename)
 }
 
 // ended says why the connection could not be used, which is ctx if that did
@@ -183,6 +204,14 @@ func (c *Client) Msize() uint32 { return c.msize }
 
 // Done is closed when the connection has ended, by Close or by itself.
 func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err says why the connection ended; nil before Done. An error of the
+// connection itself is below it.
+func (c *Client) Err() error {
+	c.calls.mu.Lock()
+	defer c.calls.mu.Unlock()
+	return c.calls.err
+}
 
 // Attach returns the root of the tree aname as the user uname: what the
 // server lets this connection see. With an empty uname it is who runs this

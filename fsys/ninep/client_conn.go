@@ -3,6 +3,7 @@ package ninep
 import (
 	"context"
 	"fmt"
+	"io"
 	"sync"
 
 	"agent9/fsys"
@@ -13,7 +14,6 @@ import (
 type sendQueue struct {
 	mu    sync.Mutex
 	b     []byte
-	spare []byte        // what b is exchanged with
 	space chan struct{} // closed when b was taken; made by who waits for that
 	wake  chan struct{}
 }
@@ -155,7 +155,12 @@ func (c *Client) deliver(r *clientReply) error {
 	return nil
 }
 
+// lost is the error of every call after the connection ended with err. The end
+// of a connection is not the end of a file, whatever was read.
 func lost(err error) error {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
 	return &fsys.Error{Code: fsys.Unavailable, Reason: "the connection to the server was lost: " + err.Error(), Err: err}
 }
 

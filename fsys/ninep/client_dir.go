@@ -8,8 +8,12 @@ import (
 	"agent9/fsys"
 )
 
+// maxListed is how many entries of one directory are taken: a server may have
+// no end of them.
+const maxListed = 1 << 20
+
 // List reads the directory; the entries' nodes are walked to when they are
-// used.
+// used. One with more than a million entries is TooLarge.
 func (n *Remote) List(ctx context.Context) ([]fsys.Entry, error) {
 	if n.kind != fsys.Directory {
 		return nil, fsys.NotDir
@@ -39,8 +43,11 @@ func (n *Remote) List(ctx context.Context) ([]fsys.Entry, error) {
 		if err != nil {
 			return nil, fsys.Wrap(fsys.Unavailable, "a directory entry", err)
 		}
-		if count == 0 {
+		switch {
+		case count == 0:
 			return entries, nil
+		case len(entries) > maxListed:
+			return nil, fsys.E(fsys.TooLarge, "the directory has more entries than can be listed")
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // someServer starts a server of somebody else's, which args tell to export dir
 // at addr.

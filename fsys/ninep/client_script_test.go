@@ -19,7 +19,7 @@ type script struct {
 }
 
 // limit is how long a test waits for what must happen.
-const limit = 20 * time.Second
+const limit = 90 * time.Second
 
 // dialScript returns a client and the server's end of its connection, after
 // they agreed on version.

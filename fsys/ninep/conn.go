@@ -11,9 +11,10 @@ import (
 	"agent9/fsys"
 )
 
-// A conn is one connection. Its reader goroutine decodes requests and, in
-// their order, answers those that need no service and registers the others,
-// which workers perform: at any time a few idle ones, and one for each
+// A conn is one connection. Of its workers one leads: it reads requests and,
+// in their order, performs those that are over soon as a rule; other workers
+// perform the rest. If one takes longer all the same, another worker leads. At
+// any time there are the one that leads, a few idle ones, and one for each
 // request that a service has not answered yet.
 type conn struct {
 	srv    *Server
@@ -22,9 +23,11 @@ type conn struct {
 	ctx    context.Context // ends with the connection
 	cancel context.CancelFunc
 
-	in      *frameReader  // the reader's
-	session *session      // the reader's; nil until a version is agreed
-	work    chan *request // from the reader to idle workers; closed by the reader
+	in      *frameReader // who leads has it
+	session *session     // who leads has it; nil until a version is agreed
+	work    chan job     // from who leads to idle workers; closed at the end
+	ended   chan error   // why nothing more is read
+	lead    lead
 	workers sync.WaitGroup
 	idle    atomic.Int32 // workers
 	running atomic.Int32 // requests registered and not finished
@@ -34,15 +37,21 @@ type conn struct {
 
 const maxIdleWorkers = 2
 
+// A job is a request to perform, or nil: to lead.
+type job struct{ r *request }
+
 func newConn(s *Server, nc net.Conn, peer Peer) *conn {
-	c := &conn{srv: s, net: nc, peer: peer, in: newFrameReader(nc), work: make(chan *request)}
+	c := &conn{srv: s, net: nc, peer: peer, in: newFrameReader(nc), work: make(chan job), ended: make(chan error, 1)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.data.limit = s.MaxBytes
+	c.lead.timer = time.AfterFunc(maxBrief, c.look)
+	c.lead.timer.Stop()
+	c.data.limit, c.data.shared = s.MaxBytes, s.Memory
+	c.in.ctx, c.in.room = c.ctx, &allowance{pool: pool{limit: 2 * int64(s.MaxMsize)}, shared: s.Memory}
 	c.out = outbox{conn: nc, timeout: s.WriteTimeout, limit: 2 * int(s.MaxMsize), broken: c.hangUp}
 	return c
 }
 
-// hangUp makes the reader stop.
+// hangUp makes who leads stop.
 func (c *conn) hangUp(err error) {
 	c.srv.Log.Debug("write", "peer", c.peer.Addr, "err", err)
 	c.net.SetReadDeadline(past)
@@ -51,7 +60,8 @@ func (c *conn) hangUp(err error) {
 
 // serve returns when the connection has ended and nothing of it is left.
 func (c *conn) serve() {
-	err := c.readAll()
+	c.workers.Go(func() { c.worker(nil) })
+	err := <-c.ended
 	if err != io.EOF && c.ctx.Err() == nil {
 		c.srv.Log.Debug("connection ended", "peer", c.peer.Addr, "err", err)
 	}
@@ -66,6 +76,8 @@ func (c *conn) serve() {
 		c.session.end()
 	}
 	c.workers.Wait()
+	c.data.give(c.data.held.Load()) // of replies that will not be sent
+	c.in.room.give(c.in.room.held.Load())
 }
 
 // parting is how long Shutdown waits for a client to take the last answers.
@@ -86,45 +98,88 @@ func (c *conn) part() {
 	}
 }
 
-// readAll reads requests until nothing more can be read.
-func (c *conn) readAll() error {
+// read leads until nothing more can be read, or another worker does.
+func (c *conn) read() {
 	for {
-		if !c.in.ready() {
+		r, err := c.next()
+		switch {
+		case err != nil:
+			c.ended <- err
+			return
+		case r == nil:
+		case !r.soon:
+			c.hand(job{r})
+		case !c.perform(r):
 			c.out.flush()
-		}
-		if err := c.out.wait(c.ctx); err != nil {
-			return err
-		}
-		limit, d := uint32(2*minMsize), plan9
-		if c.session != nil {
-			limit, d = c.session.msize, c.session.dialect
-		}
-		b, err := c.in.next(limit)
-		if err != nil {
-			return err
-		}
-		r := newRequest(c)
-		if err := c.take(r, decodeMessage(b, d, &r.m)); err != nil {
-			return err
+			return
 		}
 	}
 }
 
-// take answers r, or starts it. An error ends the connection.
-func (c *conn) take(r *request, err error) error {
+// hand gives j to an idle worker, or to a new one.
+func (c *conn) hand(j job) {
+	select {
+	case c.work <- j:
+	default:
+		c.workers.Go(func() { c.worker(j.r) })
+	}
+}
+
+// worker performs r, or leads if that is nil, and then what it is handed.
+func (c *conn) worker(r *request) {
+	for more := true; more; {
+		if r == nil {
+			c.read()
+		} else {
+			r.run()
+		}
+		if c.idle.Add(1) > maxIdleWorkers {
+			c.idle.Add(-1)
+			return
+		}
+		var j job
+		j, more = <-c.work
+		c.idle.Add(-1)
+		r = j.r
+	}
+}
+
+// next reads a request, which it answers, or returns to be performed. An error
+// ends the connection.
+func (c *conn) next() (*request, error) {
+	if !c.in.ready() {
+		c.out.flush()
+	}
+	if err := c.out.wait(c.ctx); err != nil {
+		return nil, err
+	}
+	limit, d := uint32(2*minMsize), plan9
+	if c.session != nil {
+		limit, d = c.session.msize, c.session.dialect
+	}
+	b, err := c.in.next(limit)
+	if err != nil {
+		return nil, err
+	}
+	r := newRequest(c)
+	return c.take(r, decodeMessage(b, d, &r.m))
+}
+
+// take answers r, or registers and returns it. An error ends the connection.
+func (c *conn) take(r *request, err error) (*request, error) {
 	s := c.session
 	r.op = r.m.Type
 	switch {
 	case r.m.Type == tversion && err == nil:
 		c.version(r)
-		return nil
+		return nil, nil
 	case s == nil && err == nil:
 		err = fsys.E(fsys.Invalid, "a session begins with Tversion")
 	case s != nil && s.inUse(r.m.Tag):
-		return fsys.E(fsys.Invalid, "a tag was used again before its reply")
+		return nil, fsys.E(fsys.Invalid, "a tag was used again before its reply")
 	case r.m.Type == tflush && err == nil:
 		s.flush(r)
-		return nil
+		return nil, nil
 	}
 	var now bool
 	if err == nil {
@@ -133,30 +188,9 @@ func (c *conn) take(r *request, err error) error {
 	if err != nil || now {
 		c.out.put(r.encode(err))
 		r.free()
-		return nil
+		return nil, nil
 	}
-	c.dispatch(r)
-	return nil
-}
-
-func (c *conn) dispatch(r *request) {
-	select {
-	case c.work <- r:
-	default:
-		c.workers.Go(func() { c.worker(r) })
-	}
-}
-
-func (c *conn) worker(r *request) {
-	for r != nil {
-		r.run()
-		if c.idle.Add(1) > maxIdleWorkers {
-			c.idle.Add(-1)
-			return
-		}
-		r = <-c.work // nil when the connection has ended
-		c.idle.Add(-1)
-	}
+	return r, nil
 }
 
 // version agrees on a dialect and begins a session; what another one had is
@@ -169,7 +203,7 @@ func (c *conn) version(r *request) {
 	}
 	d, ok := dialectOf(m.Version)
 	ok = ok && m.Msize >= minMsize
-	m.Msize = min(max(m.Msize, minMsize), c.srv.MaxMsize)
+	m.Msize = min(m.Msize, c.srv.MaxMsize)
 	m.Version = "unknown"
 	if ok {
 		m.Version = d.String()

@@ -20,6 +20,9 @@ type disk struct {
 	gens  *uint64
 }
 
+// maxDisk is how long a file of a disk may be.
+const maxDisk = 16 << 20
+
 func newDisk() *disk { return &disk{files: map[string]fsys.Node{}, gens: new(uint64)} }
 
 var (
@@ -154,7 +157,7 @@ func (f *diskFile) Remove(context.Context) error {
 func (f *diskFile) Truncate(_ context.Context, size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.full {
+	if f.full || size > maxDisk {
 		return fsys.NoSpace
 	}
 	f.b = append(f.b, make([]byte, max(0, size-int64(len(f.b))))...)[:size]
@@ -195,6 +198,9 @@ func (h *diskHandle) WriteAt(_ context.Context, p []byte, off int64) (int, error
 	defer h.f.mu.Unlock()
 	if h.flag&fsys.Append != 0 {
 		off = int64(len(h.f.b))
+	}
+	if off > maxDisk {
+		return 0, fsys.NoSpace
 	}
 	if grow := off + int64(len(p)) - int64(len(h.f.b)); grow > 0 {
 		h.f.b = append(h.f.b, make([]byte, grow)...)

@@ -1,6 +1,7 @@
 package ninep
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 	"math/bits"
@@ -45,13 +46,18 @@ func newFrame(n int) *frame {
 
 // free gives the frame back. Nothing may hold on to its bytes.
 func (f *frame) free() {
-	if f.from != nil {
-		f.from.give(f.bytes)
-		f.from = nil
-	}
+	f.unburden()
 	f.b = f.b[:cap(f.b)]
 	if class := frameClass(len(f.b)); len(f.b) == 1<<(class+minFrameBits) {
 		framePools[class].Put(f)
+	}
+}
+
+// unburden gives back what was taken for f.
+func (f *frame) unburden() {
+	if f.from != nil {
+		f.from.give(f.bytes)
+		f.from = nil
 	}
 }
 
@@ -63,6 +69,9 @@ type frameReader struct {
 	start int
 	end   int
 	large *frame // the frame last returned, if it did not fit buf
+
+	ctx  context.Context // of the waits for room
+	room *allowance      // for frames that do not fit buf; nil: as much as is agreed
 }
 
 const readBuffer = 8 << 10
@@ -120,7 +129,10 @@ func (f *frameReader) fill(n int) error {
 
 func (f *frameReader) nextLarge(size int) ([]byte, error) {
 	have := f.end - f.start
-	large := newFrame(min(size, 2*len(f.buf)))
+	large, err := f.frame(min(size, 2*len(f.buf)))
+	if err != nil {
+		return nil, err
+	}
 	copy(large.b, f.buf[f.start:f.end])
 	f.start, f.end = 0, 0
 	for {
@@ -131,13 +143,24 @@ func (f *frameReader) nextLarge(size int) ([]byte, error) {
 		if have = len(large.b); have == size {
 			break
 		}
-		more := newFrame(min(size, 2*have))
+		more, err := f.frame(min(size, 2*have))
+		if err != nil {
+			large.free()
+			return nil, err
+		}
 		copy(more.b, large.b)
 		large.free()
 		large = more
 	}
 	f.large = large
 	return large.b, nil
+}
+
+func (f *frameReader) frame(n int) (*frame, error) {
+	if f.room == nil {
+		return newFrame(n), nil
+	}
+	return f.room.frame(f.ctx, n)
 }
 
 // keep makes the frame that next returned last, or the part b of it, outlive

@@ -259,3 +259,81 @@ func TestABlockedReadBlocksNothing(t *testing.T) {
 		t.Errorf("the read got %v %q", m.Type, m.Data)
 	}
 }
+
+// A client that clunks what it has written, and hangs up without waiting for
+// the answer, has ended in order: what it wrote acts.
+func TestHangUpAfterClunk(t *testing.T) {
+	sp := newSpy(fsys.Message)
+	sp.write = func(context.Context, []byte) error { return nil }
+	gone, acted := make(chan struct{}), make(chan error, 1)
+	sp.sync = func(ctx context.Context) error {
+		<-gone
+		acted <- ctx.Err()
+		return nil
+	}
+	stream := newSpy(fsys.Stream)
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "m", Node: sp}, fsys.Entry{Name: "s", Node: stream}))
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Write, "m")
+	w.open(2, fsys.Read, "s")
+	w.send(message{Type: tread, Fid: 2, Count: 8})
+	await(t, stream.began, "the read to begin")
+	w.must(message{Type: twrite, Fid: 1, Data: []byte("text")})
+	w.send(message{Type: tclunk, Fid: 1})
+	await(t, sp.synced, "the sync")
+	w.conn.Close()
+	await(t, stream.ended, "the server to notice")
+	close(gone)
+	if err := await(t, acted, "the text to act"); err != nil {
+		t.Errorf("what was clunked in order was cancelled: %v", err)
+	}
+	await(t, sp.closed, "the handle to be closed")
+}
+
+// That clunk does not go on for ever.
+func TestHangUpAfterClunkIsBounded(t *testing.T) {
+	sp := newSpy(fsys.Message)
+	sp.write = func(context.Context, []byte) error { return nil }
+	sp.sync = func(ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "m", Node: sp}))
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Write, "m")
+	w.must(message{Type: twrite, Fid: 1, Data: []byte("text")})
+	w.send(message{Type: tclunk, Fid: 1})
+	await(t, sp.synced, "the sync")
+	w.conn.Close()
+	await(t, sp.closed, "the handle to be closed")
+}
+
+// Who follows a stream is told that the server has gone: that is not its end.
+func TestHangUpIsNoEnd(t *testing.T) {
+	sp := newSpy(fsys.Stream)
+	s, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}))
+	c, err := Dial(t.Context(), "unix", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	root, err := c.Attach(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := root.OpenPath(t.Context(), "s", fsys.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	for conn := range s.open {
+		if conn, ok := conn.(net.Conn); ok {
+			conn.Close()
+		}
+	}
+	s.mu.Unlock()
+	_, err = fsys.ReadAt(t.Context(), h, make([]byte, 8), 0)
+	if fsys.IsEOF(err) || fsys.CodeOf(err) != fsys.Unavailable {
+		t.Errorf("a read after the server has gone: %v", err)
+	}
+}

@@ -9,7 +9,7 @@ func (r *request) remove() error {
 	}
 	r.s.mu.Lock()
 	f := r.fid
-	revoked, at := r.att.revoked, f.at
+	revoked, at := r.att.over(), f.at
 	f.remove = false
 	r.s.mu.Unlock()
 	err := errRevoked

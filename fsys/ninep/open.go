@@ -92,15 +92,22 @@ func (r *request) open() error {
 func (r *request) opened(p *place, h fsys.Handle, o openMode) error {
 	r.m.Iounit = r.s.msize - ioHeader
 	f := r.fid
+	held := fsys.Held(h)
+	if !r.conn.data.reserve(held) {
+		h.Close()
+		return errTooMuch
+	}
 	err := r.s.commit(r, func() error {
 		if f.gone {
 			return fsys.BadHandle
 		}
 		f.at, f.state, f.handle, f.flag = p, fidOpen, h, o.flag
 		f.kind, f.remove = kindOf(p.qid.Type), o.remove
+		f.bytes += held
 		return nil
 	})
 	if err != nil {
+		r.conn.data.give(held)
 		h.Close()
 	}
 	return err

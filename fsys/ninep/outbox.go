@@ -19,7 +19,7 @@ type outbox struct {
 	mu       sync.Mutex
 	queue    []*frame
 	spare    []*frame
-	unsent   int // bytes in queue and being written
+	unsent   int // bytes that the frames in queue and being written take
 	writing  bool
 	err      error
 	room     chan struct{} // made by who waits, closed when unsent is below limit
@@ -40,7 +40,7 @@ func (o *outbox) put(f *frame) {
 		return
 	}
 	o.queue = append(o.queue, f)
-	o.unsent += len(f.b)
+	o.unsent += cap(f.b)
 }
 
 // flush sends what is there, unless somebody is at it already.
@@ -56,9 +56,9 @@ func (o *outbox) flush() {
 		o.queue = o.spare[:0]
 		err := o.err
 		o.mu.Unlock()
-		n := 0
+		n, size := 0, 0
 		for _, f := range frames {
-			n += len(f.b)
+			n, size = n+len(f.b), size+cap(f.b)
 		}
 		if err == nil {
 			err = o.send(frames, n)
@@ -69,13 +69,13 @@ func (o *outbox) flush() {
 		}
 		o.mu.Lock()
 		o.spare = frames
-		o.sent(n, err)
+		o.sent(size, err)
 	}
 	o.writing = false
 }
 
-func (o *outbox) sent(n int, err error) {
-	o.unsent -= n
+func (o *outbox) sent(size int, err error) {
+	o.unsent -= size
 	if err != nil && o.err == nil {
 		o.err = err
 		o.broken(err)

@@ -19,11 +19,11 @@ func putBytes(o *outbox, n int) {
 func TestOutboxHoldsUpReading(t *testing.T) {
 	server, client := net.Pipe()
 	o := &outbox{conn: server, timeout: patience, limit: 1000, broken: func(error) {}}
-	putBytes(o, 999)
+	putBytes(o, 400) // which takes a frame of 512
 	if err := o.wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	putBytes(o, 1)
+	putBytes(o, 1) // which takes as much
 	ctx, cancel := context.WithCancel(t.Context())
 	go o.flush()
 	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil { // it is writing, and goes on only if we read
@@ -33,10 +33,10 @@ func TestOutboxHoldsUpReading(t *testing.T) {
 	go func() { waited <- o.wait(ctx) }()
 	cancel()
 	if err := await(t, waited, "the wait to end with its context"); err != context.Canceled {
-		t.Errorf("with 1000 bytes unsent: %v", err)
+		t.Errorf("with 1024 bytes unsent: %v", err)
 	}
 	go func() { waited <- o.wait(t.Context()) }()
-	if _, err := io.ReadFull(client, make([]byte, 999)); err != nil {
+	if _, err := io.ReadFull(client, make([]byte, 400)); err != nil {
 		t.Fatal(err)
 	}
 	if err := await(t, waited, "the wait to end when all is sent"); err != nil {

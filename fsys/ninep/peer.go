@@ -2,8 +2,8 @@ package ninep
 
 import "net"
 
-// peerUID returns who is at the other end of a Unix socket, or -1.
-func peerUID(conn net.Conn) int {
+// PeerUID returns who is at the other end of a Unix socket, or -1.
+func PeerUID(conn net.Conn) int {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
 		return -1

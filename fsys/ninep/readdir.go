@@ -68,7 +68,7 @@ func (r *request) listPlan9(l *listing, p []byte) error {
 	b := p[:0]
 	for ; i < len(l.entries); i++ {
 		e := l.entries[i]
-		info, err := e.Node.Stat(r.ctx)
+		info, err := e.Stat(r.ctx)
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (r *request) listLinux(l *listing, p []byte) error {
 	i := int(r.m.Offset)
 	for ; i < len(l.entries); i++ {
 		entry := l.entries[i]
-		info, err := entry.Node.Stat(r.ctx)
+		info, err := entry.Stat(r.ctx)
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}

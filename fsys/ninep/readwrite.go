@@ -9,7 +9,7 @@ import (
 
 // tailRoom is what a read of a Stream has room for at first: many may wait at
 // the end, and what they wait for is small.
-const tailRoom = 4096 - readHeader
+const tailRoom = 512 - readHeader
 
 // read serves Tread.
 func (r *request) read() error {
@@ -86,7 +86,7 @@ func (r *request) readTail(n int, continued bool) error {
 		return err
 	}
 	if continued {
-		got, err := r.readAt(notNow{r.ctx}, p, 0)
+		got, err := r.readAt(fsys.AtOnce(r.ctx), p, 0)
 		if got == 0 && err != nil && !fsys.IsEOF(err) && fsys.CodeOf(err) != fsys.Canceled {
 			return err
 		}
@@ -107,15 +107,14 @@ func (r *request) readTail(n int, continued bool) error {
 
 // readMore adds to the got bytes of the reply what is there already, up to n.
 func (r *request) readMore(n, got int) {
-	large := newFrame(readHeader + n)
-	if !r.conn.data.try(large) {
-		large.free()
+	large := r.conn.data.make(readHeader + n)
+	if large == nil {
 		return // what there is will do
 	}
 	copy(large.b, r.data.b)
 	r.data.free()
 	r.data = large
-	more, _ := r.readAt(notNow{r.ctx}, large.b[readHeader+got:], got)
+	more, _ := r.readAt(fsys.AtOnce(r.ctx), large.b[readHeader+got:], got)
 	r.setData(got + more)
 }
 
@@ -131,18 +130,6 @@ func (r *request) limitWait() (stop func()) {
 	}
 }
 
-// notNow is a context that has ended: a read with it gets what is there.
-type notNow struct{ context.Context }
-
-func (notNow) Done() <-chan struct{} { return closedChan }
-func (notNow) Err() error            { return context.Canceled }
-
-var closedChan = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // write serves Twrite.
 func (r *request) write() error {
 	m := &r.m
@@ -150,6 +137,7 @@ func (r *request) write() error {
 		return fsys.E(fsys.Invalid, "an offset out of range")
 	}
 	n, err := fsys.WriteAt(r.ctx, r.fid.handle, m.Data, int64(m.Offset))
+	r.s.charge(r.fid)
 	if err != nil {
 		return err
 	}
@@ -167,7 +155,7 @@ func (r *request) clunk() error {
 		return err
 	}
 	r.s.mu.Lock()
-	inOrder := !r.att.revoked && !r.s.ended
+	inOrder := !r.att.over() && (r.orderly || !r.s.ended)
 	r.s.mu.Unlock()
 	return r.s.close(r.ctx, r.fid, inOrder)
 }

@@ -21,7 +21,9 @@ type request struct {
 	dir  *fid // the other one of Trename and Trenameat
 	ctx  *opContext
 
-	pooled bool // ctx may be used again
+	pooled  bool // ctx may be used again
+	spanEnd func(code string)
+	soon    bool // is over soon, so who leads performs it
 
 	body *frame // keeps m.Data of a Twrite
 	data *frame // a reply of file data, made in place
@@ -32,6 +34,7 @@ type request struct {
 	committed bool       // has changed the fids, and will be answered
 	dropped   bool       // will not be answered
 	finished  bool
+	orderly   bool // a Tclunk that is still to act, though the session is over
 	using     bool // is among fid.ops
 	opening   bool // fid.state is fidBusy for it
 	reserved  *fid // the new fid, not in use until r commits
@@ -140,6 +143,12 @@ func (r *request) serveLinux() error {
 // finish answers r, if that is still wanted, and undoes what it had reserved.
 func (r *request) finish(err error) {
 	s, c := r.s, r.conn
+	if r.spanEnd != nil {
+		r.spanEnd(fsys.Outcome(err))
+	}
+	if err == nil && r.tells() && r.att.over() {
+		err = errRevoked
+	}
 	reply := r.encode(err)
 	s.mu.Lock()
 	unused := s.release(r)
@@ -157,7 +166,9 @@ func (r *request) finish(err error) {
 	}
 	flushed := r.flushed
 	s.mu.Unlock()
-	c.out.flush()
+	if !r.soon { // who leads sends when there is no more to read
+		c.out.flush()
+	}
 	if unused != nil {
 		s.discard(unused)
 	}
@@ -169,6 +180,16 @@ func (r *request) finish(err error) {
 	if !flushed {
 		r.free()
 	}
+}
+
+// tells reports whether the answer to r is what the tree says, and nothing
+// else.
+func (r *request) tells() bool {
+	switch r.op {
+	case tread, treaddir, tstat, tgetattr:
+		return true
+	}
+	return false
 }
 
 // encode returns the reply as a frame: the error, or the data that was made in

@@ -43,9 +43,13 @@ type Server struct {
 	MaxMsize     uint32        // largest message, 4 KiB to 4 MiB; default 1 MiB
 	MaxFids      int           // per connection; default 65,536
 	MaxRequests  int           // under way at once per connection; default 1,024
-	MaxBytes     int64         // of file data held for them per connection; default 64 MiB
+	MaxBytes     int64         // held for a connection: data, fids, what is kept for them; default 64 MiB
+	MaxConns     int           // of one listener; default 4,096
+	Memory       *Memory       // bounds what all connections hold together; nil: nothing does
 	WriteTimeout time.Duration // for a client to take a part of a reply; default 1 minute
 	Log          *slog.Logger  // default: nothing is logged
+	// Trace, if set, is told of requests that may make a Message file act.
+	Trace fsys.Trace
 
 	once  sync.Once
 	begun time.Time
@@ -73,6 +77,7 @@ func (s *Server) init() {
 		s.MaxFids = orDefault(s.MaxFids, 1<<16)
 		s.MaxRequests = orDefault(s.MaxRequests, 1024)
 		s.MaxBytes = max(orDefault(s.MaxBytes, 64<<20), 2*int64(s.MaxMsize))
+		s.MaxConns = orDefault(s.MaxConns, 4096)
 		s.WriteTimeout = orDefault(s.WriteTimeout, time.Minute)
 		if s.Log == nil {
 			s.Log = slog.New(slog.DiscardHandler)
@@ -97,11 +102,12 @@ func (s *Server) Serve(l net.Listener) error {
 		return nil
 	}
 	defer s.untrack(l)
+	d := s.newDoor()
 	for {
 		conn, err := l.Accept()
 		switch {
 		case err == nil:
-			s.conns.Go(func() { s.ServeConn(conn) })
+			s.admit(d, conn)
 		case s.ctx.Err() != nil:
 			return nil
 		case !temporary(err):
@@ -132,7 +138,7 @@ func (s *Server) ServeConn(conn net.Conn) {
 	}
 	defer s.untrack(conn)
 	keepAlive(conn)
-	peer := Peer{Addr: conn.RemoteAddr(), UID: peerUID(conn)}
+	peer := Peer{Addr: conn.RemoteAddr(), UID: PeerUID(conn)}
 	if t, ok := conn.(*tls.Conn); ok {
 		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 		err := t.HandshakeContext(ctx)

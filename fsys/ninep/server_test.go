@@ -43,8 +43,8 @@ func TestVersion(t *testing.T) {
 		{8192, "9P2000.L.Google.7", "9P2000.L", 8192},
 		{4096, "9P2000", "9P2000", 4096},
 		{1 << 30, "9P2000", "9P2000", 1 << 16},
-		{4095, "9P2000", "unknown", 4096},
-		{0, "9P2000.L", "unknown", 4096},
+		{4095, "9P2000", "unknown", 4095}, // never more than the client said (version(5))
+		{0, "9P2000.L", "unknown", 0},
 		{8192, "9P1999", "unknown", 8192},
 		{8192, "", "unknown", 8192},
 	} {

@@ -59,8 +59,25 @@ func (s *session) cancelAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.tags {
-		r.cancel()
+		r.part()
 	}
+}
+
+// partingClunk is how long a Tclunk may go on whose client hung up without
+// waiting for the answer.
+const partingClunk = time.Second
+
+// part cancels r, as nobody waits for it any longer; a Tclunk of what was
+// written before, which is an orderly end, in a while. The session's mu is
+// held.
+func (r *request) part() {
+	if r.op != tclunk || r.ctx == nil || r.fid == nil || len(r.fid.ops) > 0 {
+		r.cancel()
+		return
+	}
+	r.orderly = true
+	ctx := r.ctx // r may be used again
+	time.AfterFunc(partingClunk, func() { ctx.cancel(context.Canceled) })
 }
 
 // drop closes the session: nothing of it is answered any more. What it
@@ -71,7 +88,7 @@ func (s *session) drop() func() {
 	s.ended = true
 	s.cancel()
 	for _, r := range s.tags {
-		r.cancel()
+		r.part()
 	}
 	var unused []*fid
 	for _, f := range s.fids {

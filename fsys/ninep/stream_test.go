@@ -217,3 +217,75 @@ func TestConversation(t *testing.T) {
 		w.fails(message{Type: tclunk, Fid: 1}, fsys.Exhausted)
 	})
 }
+
+// Requests that are over soon are all answered, also when more of them come at
+// once than may be under way, and beside one that waits.
+func TestManyAtOnce(t *testing.T) {
+	sp := newSpy(fsys.Stream)
+	_, addr := serveTree(t, fsys.NewTable(
+		fsys.Entry{Name: "f", Node: fsys.Const("0123456789")},
+		fsys.Entry{Name: "s", Node: sp},
+	))
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Read, "f")
+	w.open(2, fsys.Read, "s")
+	blocked := w.send(message{Type: tread, Fid: 2, Count: 8})
+	await(t, sp.began, "the read that waits")
+	const n = 3000
+	var all []byte
+	for i := range n {
+		all = append(all, encode(t, linux, &message{Type: tread, Tag: uint16(1000 + i), Fid: 1, Offset: uint64(i % 10), Count: 1})...)
+	}
+	go w.conn.Write(all)
+	seen := map[uint16]bool{}
+	for range n {
+		m := w.recv()
+		if want := string(rune('0' + (m.Tag-1000)%10)); m.Type != rread || seen[m.Tag] || string(m.Data) != want {
+			t.Fatalf("a reply is %v %d %q, want %q", m.Type, m.Tag, m.Data, want)
+		}
+		seen[m.Tag] = true
+	}
+	sp.reply <- "more"
+	if m := w.recv(); m.Tag != blocked || string(m.Data) != "more" {
+		t.Errorf("the read that waited was answered %v %d %q", m.Type, m.Tag, m.Data)
+	}
+}
+
+// A request that should be over soon and is not holds up nothing else of its
+// connection.
+func TestSlowStat(t *testing.T) {
+	release := make(chan struct{})
+	slow := fsys.Text(func(ctx context.Context) ([]byte, error) {
+		select {
+		case <-release:
+			return []byte("done\n"), nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	})
+	_, addr := serveTree(t, fsys.NewTable(
+		fsys.Entry{Name: "f", Node: fsys.Const("text")},
+		fsys.Entry{Name: "slow", Node: slow},
+	))
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Read, "f")
+	const n = 5
+	tags := map[uint16]bool{}
+	for i := range uint32(n) { // each of them takes the lead away from somebody
+		tags[w.send(message{Type: twalk, Fid: 0, NewFid: 10 + i, Names: []string{"slow"}})] = true
+		if got := w.read(1, 0, 100); got != "text" {
+			t.Fatalf("read %q", got)
+		}
+	}
+	for old := range tags {
+		w.must(message{Type: tflush, OldTag: old})
+		delete(tags, old)
+		break
+	}
+	close(release)
+	for range n - 1 {
+		if m := w.recv(); m.Type != rwalk || !tags[m.Tag] {
+			t.Errorf("a walk was answered %v %d", m.Type, m.Tag)
+		}
+	}
+}

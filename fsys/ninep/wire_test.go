@@ -12,7 +12,7 @@ import (
 )
 
 // patience bounds every wait of a test for something that must happen.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A wire is a client without any cleverness: it sends the messages it is told
 // to and sees what comes back.
@@ -260,6 +260,7 @@ type spy struct {
 	closed  chan fsys.Handle // gets each handle that is closed
 	synced  chan context.Context
 	syncErr error
+	sync    func(ctx context.Context) error // nil: syncErr
 	write   func(ctx context.Context, p []byte) error
 }
 
@@ -285,6 +286,9 @@ func (h *spyHandle) Close() error {
 
 func (h *spyHandle) Sync(ctx context.Context) error {
 	h.synced <- ctx
+	if h.sync != nil {
+		return h.sync(ctx)
+	}
 	return h.syncErr
 }
 

@@ -53,7 +53,7 @@ func (t *tree) list(ctx context.Context, in *inode) ([]listed, error) {
 	list[0], list[1] = listed{".", gofuse.S_IFDIR}, listed{"..", gofuse.S_IFDIR}
 	for _, e := range entries {
 		if fsys.CheckName(e.Name) == nil { // one bad name would make the kernel refuse them all
-			list = append(list, listed{e.Name, typeOf(e.Node)})
+			list = append(list, listed{e.Name, typeOf(e)})
 		}
 	}
 	return list, nil
@@ -62,12 +62,16 @@ func (t *tree) list(ctx context.Context, in *inode) ([]listed, error) {
 // typeOf returns the type of a listed node if that can be had for nothing, as
 // from a node of our 9P client. To ask each node for it would cost more over a
 // wire than the listing; who wants to know asks.
-func typeOf(n fsys.Node) uint32 {
-	k, ok := n.(interface{ Kind() fsys.Kind })
-	switch {
-	case !ok:
+func typeOf(e fsys.Entry) uint32 {
+	var kind fsys.Kind
+	if k, ok := e.Node.(interface{ Kind() fsys.Kind }); ok {
+		kind = k.Kind()
+	} else if e.Info != nil {
+		kind = e.Info.Kind
+	} else {
 		return 0
-	case k.Kind() == fsys.Directory:
+	}
+	if kind == fsys.Directory {
 		return gofuse.S_IFDIR
 	}
 	return gofuse.S_IFREG

@@ -17,10 +17,12 @@ func isDone(r *request) bool {
 	}
 }
 
+type key struct{}
+
 func TestRequest(t *testing.T) {
 	closed := make(chan struct{})
 	close(closed)
-	mount, unmount := context.WithCancel(context.WithValue(t.Context(), "key", "value"))
+	mount, unmount := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 	for _, c := range []struct {
 		name string
 		r    *request
@@ -33,7 +35,7 @@ func TestRequest(t *testing.T) {
 	} {
 		r := c.r
 		r.Context = mount
-		if r.Value("key") != "value" {
+		if r.Value(key{}) != "value" {
 			t.Errorf("%s: the values of the mount are lost", c.name)
 		}
 		if c.end != nil {

@@ -1,0 +1,269 @@
+package web
+
+import (
+	"context"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+)
+
+// A Session is a request whose sender was let in.
+type Session struct {
+	Grant
+	Path []string // of the URL
+	W    http.ResponseWriter
+	R    *http.Request // its context has the caller, and ends with the client, the grant or the server
+
+	server *Server
+	out    *writer
+	slash  bool // the URL ends with one
+	held   int64
+}
+
+// An App answers requests below some path in another language than the
+// tree's.
+type App struct {
+	Serve  func(s *Session)
+	Refuse func(w http.ResponseWriter, err error) // who is not let in, or has sent too much
+}
+
+// JobHeader names the job that a request has become.
+const JobHeader = "X-Agent9-Job"
+
+// What a file is, for who asks with GET or HEAD.
+const (
+	kindHeader = "X-Agent9-Kind"
+	permHeader = "X-Agent9-Perm"
+	sizeHeader = "X-Agent9-Size" // of a stream: so much can be read now, or more
+)
+
+// Methods are those that the tree knows.
+var Methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodPost, http.MethodDelete,
+	"MKCOL", "MOVE", http.MethodOptions,
+}
+
+// serveTree performs the request on the tree.
+func (s *Session) serveTree() {
+	if err := s.perform(); err != nil {
+		s.Fail(err)
+	}
+}
+
+// Fail answers with err. Where an answer has begun already, the connection is
+// cut: nobody takes half of it for the whole.
+func (s *Session) Fail(err error) {
+	if s.out.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	if cause := context.Cause(s.R.Context()); cause != nil && fsys.CodeOf(err) == fsys.Canceled {
+		err = cause
+	}
+	Refuse(s.out, err)
+}
+
+// Answered reports whether an answer has begun.
+func (s *Session) Answered() bool { return s.out.status != 0 }
+
+// Flush sends what was written.
+func (s *Session) Flush() error { return s.out.FlushError() }
+
+func (s *Session) perform() (err error) {
+	r := s.R
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		end := s.Begin("HTTP " + r.Method + " " + s.place())
+		defer func() { end(err) }()
+	}
+	query := s.R.URL.Query()
+	if s.upgrades() {
+		return s.socket()
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return s.get()
+	case http.MethodPut:
+		return s.put()
+	case http.MethodPatch:
+		return s.patch()
+	case http.MethodPost:
+		switch {
+		case query.Has("mkdir"):
+			return s.mkdir()
+		case query.Has("rename"):
+			return s.rename(query.Get("rename"))
+		case query.Has("perm"), query.Has("mtime"):
+			return s.setAttr()
+		}
+		return s.post()
+	case http.MethodDelete:
+		return s.remove()
+	case "MKCOL":
+		return s.mkdir()
+	case "MOVE":
+		return s.move()
+	case http.MethodOptions:
+		s.W.Header().Set("Allow", strings.Join(Methods, ", "))
+		s.W.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	return failed(http.StatusMethodNotAllowed, fsys.Unsupported, "there is no method "+shortened(r.Method)+" here")
+}
+
+// Begin begins a span, of which everything is part that is done with the
+// context of R from then on.
+func (s *Session) Begin(name string) (end func(err error)) {
+	ctx := s.R.Context()
+	cause := ctx
+	if s.server.Cause != nil {
+		cause = s.server.Cause(ctx, s.R.Header)
+	}
+	traced, done := s.server.Trace.Begin(ctx, cause, name, "agent", s.Agent)
+	s.R = s.R.WithContext(traced)
+	return func(err error) { done(fsys.Outcome(err)) }
+}
+
+// place is where in an agent's tree the request is about: its first name
+// there, and no more, as what follows may be anybody's text.
+func (s *Session) place() string {
+	if len(s.Path) > 2 && s.Path[0] == agentsDir {
+		return "/" + s.Path[2]
+	}
+	if len(s.Path) > 0 {
+		return "/" + s.Path[0]
+	}
+	return "/"
+}
+
+const agentsDir = "agents"
+
+// Walk finds the file at path.
+func (s *Session) Walk(ctx context.Context, path ...string) (n fsys.Node, err error) {
+	n = s.Root
+	for _, name := range path {
+		if n, err = fsys.Walk(ctx, n, name); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// parent finds the directory of the file that the request is about.
+func (s *Session) parent(ctx context.Context) (dir fsys.Node, name string, err error) {
+	if len(s.Path) == 0 {
+		return nil, "", fsys.E(fsys.Permission, "the root cannot be made, renamed or removed")
+	}
+	last := len(s.Path) - 1
+	dir, err = s.Walk(ctx, s.Path[:last]...)
+	return dir, s.Path[last], err
+}
+
+// Body returns the whole body, up to the limit of the server. It counts until
+// the answer is given.
+func (s *Session) Body() ([]byte, error) {
+	r, max := s.R, s.server.MaxBody
+	if r.ContentLength > max {
+		return nil, s.tooLarge()
+	}
+	defer s.out.control.SetReadDeadline(time.Time{}) // so that the client can still be seen to go
+	var body []byte
+	if r.ContentLength > 0 {
+		if err := s.take(r.ContentLength); err != nil {
+			return nil, err
+		}
+		body = make([]byte, 0, min(r.ContentLength, 64<<10))
+	}
+	for began := time.Now(); ; {
+		s.out.control.SetReadDeadline(s.server.patience(began, len(body)))
+		if len(body) == cap(body) {
+			body = append(body, make([]byte, 512)...)[:len(body)]
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if int64(len(body)) > max {
+			return nil, s.tooLarge()
+		}
+		if more := int64(len(body)) - s.held; more > 0 {
+			if err := s.take(more + 64<<10); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case err == io.EOF && s.over():
+			return nil, errRevoked
+		case err == io.EOF:
+			return body, nil
+		case err != nil:
+			s.W.Header().Set("Connection", "close")
+			if code := fsys.CodeOf(err); code == fsys.Timeout {
+				return nil, failed(http.StatusRequestTimeout, fsys.Timeout, "the body of the request did not come in time")
+			}
+			return nil, fsys.E(fsys.Canceled, "the body of the request did not come whole")
+		}
+	}
+}
+
+// minRate is how many bytes of a body come in a second, at least: a client that
+// sends it by the byte keeps from others what may be received at once.
+const minRate = 16 << 10
+
+// patience returns until when more has to come of a body that began to come
+// then, and of which so much is there.
+func (s *Server) patience(began time.Time, there int) time.Time {
+	soon, atLast := time.Now().Add(s.ReadTimeout), began.Add(s.ReadTimeout+time.Duration(there)*time.Second/minRate)
+	if atLast.Before(soon) {
+		return atLast
+	}
+	return soon
+}
+
+func (s *Session) tooLarge() error {
+	s.W.Header().Set("Connection", "close")
+	return fsys.E(fsys.TooLarge, "the body of a request is longer than this server takes")
+}
+
+func (s *Session) take(n int64) error {
+	ctx, cancel := context.WithTimeoutCause(s.R.Context(), s.server.ReadTimeout, fsys.E(fsys.Busy, "too much is being sent to this server at once; try again"))
+	defer cancel()
+	if err := s.server.bodies.take(ctx, n); err != nil {
+		return err
+	}
+	s.held += n
+	return nil
+}
+
+// release gives back what the body took.
+func (s *Session) release() {
+	if s.held > 0 {
+		s.server.bodies.give(s.held)
+		s.held = 0
+	}
+}
+
+// Wait returns the longest that a read may block; 0 is for ever.
+func (s *Session) Wait() (wait time.Duration, given bool, err error) {
+	text := s.R.URL.Query().Get("wait")
+	if text == "" {
+		return 0, false, nil
+	}
+	wait, err = time.ParseDuration(text)
+	if err != nil || wait < 0 {
+		return 0, false, fsys.E(fsys.Invalid, "wait is a duration such as 5s or 500ms")
+	}
+	return wait, true, nil
+}
+
+// accepts reports whether the client asks for a media type.
+func (s *Session) accepts(want string) bool {
+	for _, header := range s.R.Header.Values("Accept") {
+		for part := range strings.SplitSeq(header, ",") {
+			if got, _, err := mime.ParseMediaType(part); err == nil && got == want {
+				return true
+			}
+		}
+	}
+	return false
+}
