@@ -120,6 +120,19 @@ func Access(level func() Level) Option {
 // Always is an Access that does not change.
 func Always(l Level) Option { return Access(func() Level { return l }) }
 
+// Allow is an Access by what may be done.
+func Allow(read, write bool) Option {
+	switch {
+	case read && write:
+		return Always(Full)
+	case read:
+		return Always(ReadOnly)
+	case write:
+		return Always(NoRead)
+	}
+	return Always(Disabled)
+}
+
 // check is the one place that says what a level allows.
 func (l Level) check(op Op, effect fsys.Effect) error {
 	switch l {

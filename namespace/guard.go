@@ -54,6 +54,10 @@ func (g *guard) told(ctx context.Context, op, name string, err error) error {
 		}
 	case fsys.Canceled, fsys.BadHandle, fsys.NotDir:
 		return err
+	case fsys.Timeout:
+		if op == "read" && ctx.Err() != nil { // the reader did not want to wait longer
+			return err
+		}
 	}
 	g.mount.ns.Refused(ctx, "/"+join(g.path(), name), op, err)
 	return err
@@ -96,7 +100,7 @@ func (g *guard) List(ctx context.Context) ([]fsys.Entry, error) {
 	out := make([]fsys.Entry, len(list))
 	for i, e := range list {
 		guards[i] = guard{e.Node, g.mount, g, e.Name}
-		out[i] = fsys.Entry{Name: e.Name, Node: &guards[i]}
+		out[i] = fsys.Entry{Name: e.Name, Node: &guards[i], Info: e.Info}
 	}
 	return out, nil
 }
@@ -205,6 +209,8 @@ type guardHandle struct {
 }
 
 func (h *guardHandle) Close() error { return h.h.Close() }
+
+func (h *guardHandle) Held() int64 { return fsys.Held(h.h) }
 
 func (h *guardHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := h.g.mount.over(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -207,6 +208,45 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for a stream no longer than he wants to is not refused anything;
+// what a service did not do in time is.
+func TestAWaitThatIsOverIsNoRefusal(t *testing.T) {
+	var ns namespace.Namespace
+	var told []string
+	ns.Refused = func(_ context.Context, path, op string, _ error) { told = append(told, path+" "+op) }
+	require.NoError(t, ns.Mount("/m", service{fsys.NewTable(fsys.Entry{Name: "s", Node: fsys.NewTape(new(fsys.Memory))}, fsys.Entry{Name: "late", Node: late{}})}))
+	for path, refused := range map[string]int{"m/s": 0, "m/late": 1} {
+		told = nil
+		h, err := fsys.OpenPath(t.Context(), ns.Root(), path, fsys.Read)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, fsys.E(fsys.Timeout, "nothing came"))
+		if path == "m/late" {
+			ctx = t.Context()
+		}
+		_, err = fsys.ReadAt(ctx, h, make([]byte, 1), 0)
+		cancel()
+		require.ErrorIs(t, err, fsys.Timeout)
+		require.Len(t, told, refused, "%s: %v", path, told)
+	}
+}
+
+// late is a file that a service cannot read in time.
+type late struct{}
+
+func (late) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o444}, nil }
+
+func (late) Open(context.Context, fsys.Flag) (fsys.Handle, error) { return late{}, nil }
+
+func (late) Close() error { return nil }
+
+func (late) ReadAt(context.Context, []byte, int64) (int, error) {
+	return 0, fsys.E(fsys.Timeout, "the disk does not answer")
+}
+
+type service struct{ root fsys.Node }
+
+func (s service) Root() fsys.Node { return s.root }
 
 func TestDisabledMountsAreNotThere(t *testing.T) {
 	var ns namespace.Namespace

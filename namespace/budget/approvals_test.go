@@ -178,7 +178,7 @@ func TestExpired(t *testing.T) {
 	p.End()
 
 	p = b.asking(a)
-	told = listen(p)
+	listen(p)
 	b.must(p.Start(t.Context()))
 	b.want(a, 10, 0, 0, 0)
 	p.End()

@@ -1,7 +1,6 @@
 package budget
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,14 +111,43 @@ func (a *Account) saveLimits(ctx context.Context, doc []byte) error {
 	return a.st.Update(ctx, func(tx store.Store) error { return a.SetLimits(ctx, tx, l) })
 }
 
+// IsSetting reports whether what is stored at key is what the operator has set,
+// and not what was spent: a copy of an account is given it.
+func IsSetting(key string) bool { return key == limitsKey }
+
+// Adopt makes the records in s those of an account that comes from another
+// daemon: what its holds have of the accounts above is not held here. It
+// returns the name of the account above it, empty if there is none.
+func Adopt(ctx context.Context, s store.Store) (parent string, err error) {
+	for p, err := range store.All(ctx, s, holdPrefix) {
+		if err != nil {
+			return "", err
+		}
+		r, err := store.GetJSON[record](ctx, s, p.Key)
+		if err != nil {
+			return "", err
+		}
+		if r.Above == nil {
+			continue
+		}
+		r.Above = nil
+		if err := store.PutJSON(ctx, s, p.Key, r); err != nil {
+			return "", err
+		}
+	}
+	l, err := store.GetJSON[Limits](ctx, s, limitsKey)
+	if errors.Is(err, fsys.NotExist) {
+		return "", nil
+	}
+	return l.Parent, err
+}
+
 func parseLimits(doc []byte) (Limits, error) {
 	var l Limits
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.DisallowUnknownFields()
-	err := d.Decode(&l)
+	err := fsys.Strictly(doc, &l)
 	var wrong *json.UnmarshalTypeError
 	switch {
-	case err == nil && bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")):
+	case err == nil:
 		return l, nil
 	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_microusd"):
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of millionths of a dollar, or null for no limit, not %s", wrong.Field, wrong.Value))
@@ -127,7 +155,7 @@ func parseLimits(doc []byte) (Limits, error) {
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of milliseconds, not %s", wrong.Field, wrong.Value))
 	case errors.As(err, &wrong) && wrong.Field != "":
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value))
-	case err == nil, wrong != nil:
+	case wrong != nil:
 		return l, fsys.E(fsys.Invalid, "limits are one JSON object, such as {\"per_day_microusd\": 5000000}")
 	}
 	// The only text that tells which field is unknown.
