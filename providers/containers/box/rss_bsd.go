@@ -1,0 +1,5 @@
+//go:build unix && !linux && !darwin
+
+package box
+
+const rssUnit = 1 << 10 // of getrusage(2)

@@ -1,0 +1,3 @@
+package box
+
+const rssUnit = 1 // of getrusage(2)

@@ -1,0 +1,165 @@
+//go:build linux
+
+// Package launch is what runs between the daemon and bubblewrap, as a process
+// of its own: it joins the sandbox's cgroups, so that nothing runs outside
+// them, and gives up what rights the daemon has before bubblewrap runs.
+//
+// Who starts it with rights of root has put it in a mount namespace of its own
+// (clone(2), CLONE_NEWNS) in which no mount is shared with another.
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Name is the subcommand of cmd/a9 that calls [Run].
+const Name = "launch"
+
+// A Plan is what to do before which program.
+type Plan struct {
+	Join    []string `json:"join,omitempty"`  // cgroup.procs files of the cgroups
+	Stage   *Stage   `json:"stage,omitempty"` // with rights of root only
+	Rlimits []Rlimit `json:"rlimits,omitempty"`
+	Drop    *User    `json:"drop,omitempty"` // whom to become; nil: stay
+	Files   int      `json:"files"`          // how many the program is given beyond 0, 1 and 2
+	Argv    []string `json:"argv"`           // the program, by its path
+}
+
+// Arguments returns the command line with which cmd/a9 follows the plan.
+func (p Plan) Arguments() []string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // it has strings and numbers only
+	}
+	return []string{Name, string(text)}
+}
+
+// A Stage is a directory that shows, in the new mount namespace only, what a
+// user without rights could not reach otherwise.
+type Stage struct {
+	Dir   string            `json:"dir"`   // hidden by it
+	Binds map[string]string `json:"binds"` // a name in Dir, and the path that it shows
+}
+
+// A User is who to become, with no other groups.
+type User struct {
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+}
+
+// An Rlimit is set as soft and hard limit, unless the hard one is lower.
+type Rlimit struct {
+	Resource int    `json:"resource"`
+	Max      uint64 `json:"max"`
+}
+
+// Add shows path in the stage and returns where.
+func (s *Stage) Add(path string) string {
+	name := strconv.Itoa(len(s.Binds))
+	s.Binds[name] = path
+	return filepath.Join(s.Dir, name)
+}
+
+// Run does what the plan says, in its own place and environment. It returns
+// only if that fails.
+func Run(plan string) error {
+	var p Plan
+	if err := json.Unmarshal([]byte(plan), &p); err != nil || len(p.Argv) == 0 {
+		return fmt.Errorf("the plan of the launch makes no sense: %w", err)
+	}
+	for _, procs := range p.Join {
+		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {
+			return fmt.Errorf("joining the cgroup: %w", err)
+		}
+	}
+	if err := p.Stage.mount(); err != nil {
+		return err
+	}
+	for _, l := range p.Rlimits {
+		if err := l.set(); err != nil {
+			return fmt.Errorf("limit %d: %w", l.Resource, err)
+		}
+	}
+	if err := p.Drop.become(); err != nil {
+		return fmt.Errorf("giving up rights: %w", err)
+	}
+	// What the daemon itself was given by mistake goes no further.
+	if err := unix.CloseRange(uint(3+p.Files), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("closing files: %w", err)
+	}
+	err := syscall.Exec(p.Argv[0], p.Argv, os.Environ())
+	return fmt.Errorf("%s: %w", p.Argv[0], err)
+}
+
+// mount mounts the stage. Everything is opened before Dir is hidden, because
+// it may be below it.
+func (s *Stage) mount() error {
+	if s == nil {
+		return nil
+	}
+	open := map[string]int{}
+	for name, path := range s.Binds {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &os.PathError{Op: "open", Path: path, Err: err}
+		}
+		open[name] = fd
+	}
+	if err := unix.Mount("tmpfs", s.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return &os.PathError{Op: "mount", Path: s.Dir, Err: err}
+	}
+	for name, fd := range open {
+		if err := bind(fd, filepath.Join(s.Dir, name)); err != nil {
+			return &os.PathError{Op: "bind", Path: s.Binds[name], Err: err}
+		}
+	}
+	return nil
+}
+
+// bind shows at path what fd is.
+func bind(fd int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	var err error
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		err = os.Mkdir(path, 0o755)
+	} else {
+		err = os.WriteFile(path, nil, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), path, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+func (l Rlimit) set() error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(l.Resource, &now); err != nil {
+		return err
+	}
+	most := min(l.Max, now.Max)
+	return unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: most, Max: most})
+}
+
+func (u *User) become() error {
+	if u == nil {
+		return nil
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return err
+	}
+	if err := syscall.Setresgid(u.GID, u.GID, u.GID); err != nil {
+		return err
+	}
+	return syscall.Setresuid(u.UID, u.UID, u.UID)
+}

@@ -1,0 +1,16 @@
+//go:build unix && !linux
+
+package bwrap
+
+import (
+	"agent9/fsys"
+	"agent9/providers/containers"
+)
+
+// Provider is never made on this system.
+type Provider struct{ containers.Provider }
+
+// New fails: there is bubblewrap under Linux only.
+func New(Config) (*Provider, error) {
+	return nil, fsys.E(fsys.Unavailable, "bubblewrap makes sandboxes under Linux only")
+}

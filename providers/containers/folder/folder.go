@@ -1,0 +1,249 @@
+//go:build unix
+
+// Package folder keeps sandboxes that are folders on this machine, for the
+// drivers that run the box as a process of it: what they share is written
+// here, and an [Engine] is what is left of such a driver.
+//
+//	<dir>/sandboxes/<id>/record.json    what the sandbox is and has used
+//	<dir>/sandboxes/<id>/workspace/     unless it has one that persists
+//	<dir>/sandboxes/<id>/skills/
+//	<dir>/sandboxes/.new-<id>           being made; swept by New
+//	<dir>/sandboxes/.gone-<id>          being removed; swept by New
+//	<dir>/workspaces/<name>/            one that persists
+//
+// One daemon uses a folder at a time. A workspace that persists is locked
+// (flock(2) on its directory) while a sandbox runs in it, so that a second run
+// is refused with Busy.
+package folder
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"agent9/fsys"
+	"agent9/providers/containers"
+)
+
+// Config says where sandboxes are kept and whose their files are.
+type Config struct {
+	// Dir is made if it does not exist. What is in it must be changed by no
+	// other program.
+	Dir string
+	// Owner is the user and group that workspaces belong to; nil: the daemon's.
+	Owner *Owner
+	// Grace is how long a run may take to end in order, after its connection
+	// was closed and before it is killed.
+	Grace time.Duration
+}
+
+// Owner is a user and a group, by number.
+type Owner struct{ UID, GID int }
+
+// An Engine makes runs of the box.
+type Engine interface {
+	// Begin prepares a run in place. ctx bounds only this call.
+	Begin(ctx context.Context, place Place) (Run, error)
+	// Recover ends what an earlier daemon left of a run in place, whose first
+	// process was last, and returns what the run had used, as far as known.
+	Recover(place Place, last Process) containers.Usage
+}
+
+// A Run is one run of the box.
+type Run interface {
+	// Command is what to start. The caller sets its standard input and output,
+	// which are the connection, and its standard error, which gives the reason
+	// if the box cannot be run.
+	Command() *exec.Cmd
+	// Started is called once, right after the command was started.
+	Started()
+	// Kill ends every process of the run at once. It is called after
+	// Started, maybe more than once, and also after it ended by itself.
+	Kill()
+	// Usage is what the run has used, but for Wall. It may be called after
+	// Started and until Close. end is how the command ended, and nil before.
+	Usage(end *os.ProcessState) containers.Usage
+	// Close frees what Begin took. It is called once, after the command ended
+	// or could not be started, and after Kill.
+	Close()
+}
+
+// Place is where a sandbox has its things on this machine.
+type Place struct {
+	ID        string
+	Image     string
+	Limits    containers.Limits
+	Workspace string // directories, absolute
+	Skills    string
+}
+
+// Store has the sandboxes of one Config and is a driver's [containers.Provider]
+// but for Info and Images. It is safe for concurrent use.
+type Store struct {
+	config Config
+	engine Engine
+
+	mu     sync.Mutex
+	loaded map[string]*Sandbox
+}
+
+// New returns the sandboxes below config.Dir, after removing what an earlier
+// daemon made or removed by half.
+func New(config Config, engine Engine) (*Store, error) {
+	dir, err := filepath.Abs(config.Dir)
+	if err != nil {
+		return nil, fsys.Wrap(fsys.Invalid, "the folder for sandboxes", err)
+	}
+	config.Dir = dir
+	s := &Store{config: config, engine: engine, loaded: map[string]*Sandbox{}}
+	for _, d := range []string{s.sandboxes(), s.workspaces()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fsys.Wrap(fsys.Internal, "the folder for sandboxes", err)
+		}
+		halves, err := filepath.Glob(filepath.Join(globQuote(d), ".*-*"))
+		if err != nil {
+			return nil, fsys.Wrap(fsys.Internal, "the folder for sandboxes", err)
+		}
+		for _, half := range halves {
+			if err := removeAll(half); err != nil {
+				return nil, fsys.Wrap(fsys.Internal, "what is left of a sandbox", err)
+			}
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) sandboxes() string  { return filepath.Join(s.config.Dir, "sandboxes") }
+func (s *Store) workspaces() string { return filepath.Join(s.config.Dir, "workspaces") }
+
+// Scratch makes a directory for a while; New sweeps what nobody removed.
+func (s *Store) Scratch() (dir string, err error) {
+	dir, err = os.MkdirTemp(s.sandboxes(), ".new-")
+	return dir, fsys.Wrap(fsys.Internal, "a folder for a while", err)
+}
+
+var noSandbox = fsys.E(fsys.NotExist, "no sandbox has this name")
+
+// globQuote returns a pattern that matches dir only.
+func globQuote(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// Create makes the folder of a sandbox; see [containers.Provider].
+func (s *Store) Create(ctx context.Context, spec containers.Spec, _ func(string)) (containers.Sandbox, error) {
+	if spec.Workspace != "" {
+		if _, err := s.workspace(spec.Workspace); err != nil {
+			return nil, err
+		}
+	}
+	var random [8]byte
+	rand.Read(random[:])
+	id := "a9" + hex.EncodeToString(random[:])
+	half := filepath.Join(s.sandboxes(), ".new-"+id)
+	if err := s.fill(ctx, half, spec); err != nil {
+		return nil, errors.Join(err, removeAll(half))
+	}
+	if err := os.Rename(half, filepath.Join(s.sandboxes(), id)); err != nil {
+		return nil, errors.Join(fsys.Wrap(fsys.Internal, "the sandbox's folder", err), removeAll(half))
+	}
+	return s.load(id)
+}
+
+// fill makes all of a sandbox's folder at dir.
+func (s *Store) fill(ctx context.Context, dir string, spec containers.Spec) error {
+	skills, workspace := filepath.Join(dir, skillsDir), filepath.Join(dir, workspaceDir)
+	for _, d := range []string{dir, skills, workspace} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return fsys.Wrap(fsys.Internal, "the sandbox's folder", err)
+		}
+	}
+	if err := s.give(workspace); err != nil {
+		return err
+	}
+	if err := writeSkills(ctx, skills, spec.Skills); err != nil {
+		return err
+	}
+	made := record{
+		Name: spec.Name, Image: spec.Image, Limits: spec.Limits,
+		Workspace: spec.Workspace, Created: time.Now().UTC(),
+	}
+	if err := made.save(dir); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// give makes a directory that exists the workspaces' owner's.
+func (s *Store) give(dir string) error {
+	if s.config.Owner == nil {
+		return nil
+	}
+	err := os.Chown(dir, s.config.Owner.UID, s.config.Owner.GID)
+	return fsys.Wrap(fsys.Internal, "the owner of a workspace", err)
+}
+
+// Open returns the sandbox with this ID; see [containers.Provider].
+func (s *Store) Open(_ context.Context, id string) (containers.Sandbox, error) {
+	sb, err := s.load(id)
+	if err != nil {
+		return nil, err
+	}
+	return sb, nil
+}
+
+// List returns every sandbox; see [containers.Provider].
+func (s *Store) List(ctx context.Context) ([]containers.Found, error) {
+	entries, err := os.ReadDir(s.sandboxes())
+	if err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "the sandboxes", err)
+	}
+	var found []containers.Found
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		sb, err := s.load(e.Name())
+		if errors.Is(err, fsys.NotExist) {
+			continue // removed meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, containers.Found{ID: sb.id, Name: sb.name(), Running: sb.running()})
+	}
+	return found, ctx.Err()
+}
+
+// load returns the one Sandbox value of id. The first time, what an earlier
+// daemon left running in it is ended.
+func (s *Store) load(id string) (*Sandbox, error) {
+	if strings.HasPrefix(id, ".") || fsys.CheckName(id) != nil {
+		return nil, noSandbox
+	}
+	s.mu.Lock()
+	sb := s.loaded[id]
+	if sb == nil {
+		sb = newSandbox(s, id)
+		s.loaded[id] = sb
+	}
+	s.mu.Unlock()
+	sb.load.Do(sb.recover)
+	if sb.broken != nil {
+		s.forget(id)
+		return nil, sb.broken
+	}
+	return sb, nil
+}
+
+func (s *Store) forget(id string) {
+	s.mu.Lock()
+	delete(s.loaded, id)
+	s.mu.Unlock()
+}

@@ -1,0 +1,158 @@
+//go:build unix
+
+package folder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"agent9/fsys"
+)
+
+// workspace returns the path of the workspace that persists under name.
+func (s *Store) workspace(name string) (string, error) {
+	// What PathEscape leaves alone has no slash and no NUL, and a name that
+	// begins with a dot is not taken for one of ours.
+	file := url.PathEscape(name)
+	if strings.HasPrefix(file, ".") {
+		file = "%2E" + file[1:]
+	}
+	if err := fsys.CheckName(file); err != nil {
+		return "", fsys.Wrap(fsys.Invalid, "the name of a workspace", err)
+	}
+	return filepath.Join(s.workspaces(), file), nil
+}
+
+// lock makes sure that the workspace exists and locks it until the file that
+// is returned is closed.
+func (s *Store) lock(dir string) (*os.File, error) {
+	for {
+		err := os.Mkdir(dir, 0o700)
+		if err == nil {
+			err = s.give(dir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fsys.Wrap(fsys.Internal, "the workspace", err)
+		}
+		f, err := flock(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		return f, err
+	}
+}
+
+// flock locks a directory. NotExist: there is none.
+func flock(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fsys.Wrap(fsys.Internal, "the workspace", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		f.Close()
+		return nil, fsys.E(fsys.Busy, "the workspace is in use by another session: wait until that ended, or use another")
+	}
+	if err == nil {
+		err = sameFile(f, dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fsys.Wrap(fsys.Internal, "the lock of the workspace", err)
+	}
+	return f, nil
+}
+
+// sameFile reports whether f still is what path leads to.
+func sameFile(f *os.File, path string) error {
+	locked, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(locked, now) {
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+// RemoveWorkspace removes one that persists; see [containers.Provider].
+func (s *Store) RemoveWorkspace(_ context.Context, name string) error {
+	dir, err := s.workspace(name)
+	if err != nil {
+		return err
+	}
+	f, err := flock(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return discard(dir)
+}
+
+// discard removes dir, by way of a name that New sweeps.
+func discard(dir string) error {
+	gone, err := os.MkdirTemp(filepath.Dir(dir), ".gone-")
+	if err == nil {
+		err = os.Rename(dir, filepath.Join(gone, "it"))
+	}
+	if gone != "" {
+		err = errors.Join(err, removeAll(gone))
+	}
+	if err != nil {
+		return fsys.Wrap(fsys.Internal, "removing a folder", err)
+	}
+	return nil
+}
+
+// removals is how often removeAll begins again when something was put into a
+// directory meanwhile: who does that is about to end.
+const removals = 10
+
+// removeAll is os.RemoveAll that also removes directories whose permissions
+// forbid it, as long as they are ours.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	for n := 1; n < removals && errors.Is(err, syscall.ENOTEMPTY); n++ {
+		err = os.RemoveAll(dir)
+	}
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return os.Chmod(dir, 0o700)
+	}
+	allow(root, ".")
+	root.Close()
+	return os.RemoveAll(dir)
+}
+
+// allow lets the owner into every directory below name. What fails is told by
+// the removal that follows.
+func allow(root *os.Root, name string) {
+	root.Chmod(name, 0o700)
+	dir, err := root.Open(name)
+	if err != nil {
+		return
+	}
+	entries, _ := dir.ReadDir(-1)
+	dir.Close()
+	for _, e := range entries {
+		if e.IsDir() {
+			allow(root, filepath.Join(name, e.Name()))
+		}
+	}
+}

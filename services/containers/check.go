@@ -1,0 +1,149 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"agent9/services/internal/keep"
+	"agent9/store"
+	"agent9/store/check"
+)
+
+// Check finds what is wrong with the sessions in st. What sandboxes there are is
+// not asked.
+func Check(ctx context.Context, st store.Updater, r *check.Report) error {
+	recs, err := check.Records[record](ctx, st, r, "rec/", noun)
+	if err != nil {
+		return err
+	}
+	var works []keep.Standing
+	for _, key := range slices.Sorted(maps.Keys(recs)) {
+		rec := recs[key]
+		if key != recordKey(rec.Number) {
+			r.Lost(fmt.Sprintf("the record %s says that it is of session %d", key, rec.Number), check.FromBackup)
+			return nil
+		}
+		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
+		if !rec.Removing {
+			w.Listed = []byte{}
+		}
+		works = append(works, w)
+		if err := checkRecording(ctx, store.Sub(st, outputView(rec.Number)), r, fmt.Sprintf("the output of session %d", rec.Number)); err != nil {
+			return err
+		}
+		if err := checkExecs(ctx, st, r, rec); err != nil {
+			return err
+		}
+	}
+	if err := keep.CheckWork(ctx, st, r, noun, listPrefix, openPrefix, nextKey, works); err != nil {
+		return err
+	}
+	if err := keep.CheckKeys(ctx, st, r); err != nil {
+		return err
+	}
+	for _, prefix := range []string{"req/", "out/", "exec/"} {
+		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
+			no := check.Part(key, prefix)
+			_, ok := recs["rec/"+no]
+			return noun + " " + no, ok
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := (&Service{}).readPolicy(ctx, st); err != nil {
+		r.Lost("the policy cannot be read: "+err.Error(), "write another one to containers/policy, or "+check.FromBackup)
+	}
+	spaces, err := check.Records[workspace](ctx, st, r, workPrefix, "workspace")
+	if err != nil {
+		return err
+	}
+	return checkTotals(ctx, st, r, recs, len(spaces))
+}
+
+const noun = "session"
+
+// checkRecording checks the bytes of a recording, and the index of whose they
+// are.
+func checkRecording(ctx context.Context, st store.Updater, r *check.Report, what string) error {
+	if _, err := check.Log(ctx, store.Sub(st, "b/"), r, what, nil); err != nil {
+		return err
+	}
+	index := store.Sub(st, "i/")
+	if whole, err := check.Log(ctx, index, r, "the index of "+what, nil); err != nil || !whole {
+		return err
+	}
+	state, err := store.InspectLog(ctx, index)
+	if err == nil && state.Size%entrySize != 0 {
+		r.Lost(fmt.Sprintf("the index of %s ends in the middle of an entry", what), check.FromBackup)
+	}
+	return err
+}
+
+func checkExecs(ctx context.Context, st store.Updater, r *check.Report, rec record) error {
+	part := execsPart(rec.Number)
+	execs, err := check.Records[execRecord](ctx, st, r, part+"rec/", fmt.Sprintf("exec of session %d", rec.Number))
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(execs)) {
+		x := execs[key]
+		if x.Number > rec.Execs {
+			more := rec
+			more.Execs = x.Number
+			r.Mend(fmt.Sprintf("session %d has had %d execs, and there is exec %d", rec.Number, rec.Execs, x.Number), "counts on from there", check.PutJSON(st, recordKey(rec.Number), more))
+		}
+		if err := checkRecording(ctx, store.Sub(st, execView(rec.Number, x.Number)), r, fmt.Sprintf("the output of exec %d of session %d", x.Number, rec.Number)); err != nil {
+			return err
+		}
+	}
+	return check.Strays(ctx, st, r, part+"out/", "output", func(key string) (string, bool) {
+		no := check.Part(key, part+"out/")
+		_, ok := execs[part+"rec/"+no]
+		return fmt.Sprintf("exec %s of session %d", no, rec.Number), ok
+	})
+}
+
+func checkTotals(ctx context.Context, st store.Updater, r *check.Report, recs map[string]record, spaces int) error {
+	t, ok, err := check.Record[totals](ctx, st, r, totalsKey, "the sums over all sessions")
+	if err != nil || !ok {
+		return err
+	}
+	should := totals{Spent: t.Spent, Sessions: map[State]int64{}, Works: spaces}
+	for _, rec := range recs {
+		should.Sessions[rec.State]++
+		if rec.State.ended() {
+			should.Kept += rec.Size
+			should.Ended++
+		} else {
+			should.Held += rec.Held
+		}
+	}
+	maps.DeleteFunc(t.Sessions, func(_ State, n int64) bool { return n == 0 })
+	if t.Held != should.Held || t.Works != should.Works || t.Kept != should.Kept || t.Ended != should.Ended || !maps.Equal(t.Sessions, should.Sessions) {
+		r.Mend(fmt.Sprintf("the sums over all sessions (%v, %d workspaces, %d µ$ held, %d bytes kept) are not what the sessions come to (%v, %d, %d, %d)",
+			t.Sessions, t.Works, t.Held, t.Kept, should.Sessions, should.Works, should.Held, should.Kept), "adds them up anew; the account has sums of its own", check.PutJSON(st, totalsKey, should))
+	}
+	return nil
+}
+
+// Holds returns what the sessions in st that have not ended hold of the
+// account, by the id of the hold.
+func Holds(ctx context.Context, st store.Store) (map[string]string, error) {
+	holds := map[string]string{}
+	for p, err := range store.All(ctx, st, "rec/") {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := store.GetJSON[record](ctx, st, p.Key)
+		if err != nil || rec.State.ended() {
+			continue // what cannot be read is a finding of its own
+		}
+		for _, id := range rec.Holds {
+			holds[id] = fmt.Sprintf("sandbox session %d", rec.Number)
+		}
+	}
+	return holds, nil
+}

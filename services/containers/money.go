@@ -1,0 +1,94 @@
+package containers
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"time"
+
+	"agent9/namespace/budget"
+	"agent9/store"
+)
+
+// price is what a session costs, in micro-dollars: once, and for a second of
+// its time, in parts of perSecond.
+type price struct {
+	Once budget.Micros `json:"once"`
+	Rate uint64        `json:"rate"`
+}
+
+// perSecond is what a rate is divided by: MiB of a GiB, and milliseconds.
+const perSecond = 1024 * 1000
+
+func (p *Policy) price(l Limits) price {
+	return price{p.PerSession, uint64(p.PerSecond)*1024 + uint64(p.PerGiBSecond)*uint64(l.Memory)}
+}
+
+// cost is what a session costs that ran for d.
+func (p price) cost(d time.Duration) budget.Micros {
+	high, low := bits.Mul64(p.Rate, uint64(max(d.Milliseconds(), 0)))
+	if high >= perSecond {
+		return budget.Most
+	}
+	n, rest := bits.Div64(high, low, perSecond)
+	if rest > 0 {
+		n++
+	}
+	return min(p.Once+budget.Micros(min(n, uint64(budget.Most))), budget.Most)
+}
+
+// lasts is how long a session may run for m.
+func (p price) lasts(m budget.Micros) time.Duration {
+	if p.Rate == 0 {
+		return math.MaxInt64
+	}
+	high, low := bits.Mul64(uint64(max(m-p.Once, 0)), perSecond)
+	if high >= p.Rate {
+		return math.MaxInt64
+	}
+	ms, _ := bits.Div64(high, low, p.Rate)
+	if ms >= math.MaxInt64/uint64(time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// ran is how long r cost money until now.
+func (r *record) ran(now time.Time) time.Duration {
+	if r.Up.IsZero() {
+		return 0
+	}
+	return now.Sub(r.Up)
+}
+
+// settleHolds ends the holds of w, which cost so much, in the transaction that
+// tx belongs to. The last one has what the others do not cover.
+func settleHolds(tx store.Store, holds []*budget.Hold, cost budget.Micros, reason string) error {
+	for i, h := range holds {
+		part := cost
+		if i < len(holds)-1 {
+			part = min(part, h.Max())
+		}
+		if err := h.Settle(tx, part, reason); err != nil {
+			return err
+		}
+		cost -= part
+	}
+	return nil
+}
+
+// resume returns the holds of rec that are still open.
+func (s *Service) resume(ctx context.Context, rec record) ([]*budget.Hold, error) {
+	var holds []*budget.Hold
+	for _, id := range rec.Holds {
+		h, err := s.config.Account.Resume(ctx, id)
+		if missing(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		holds = append(holds, h)
+	}
+	return holds, nil
+}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package containers_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	provider "agent9/providers/containers"
+	"agent9/providers/containers/fake"
+	"agent9/services/containers"
+	"agent9/store"
+)
+
+// spent is what the budget has spent.
+func (y *yard) spent() budget.Micros {
+	y.Helper()
+	u, err := y.account.Usage(y.ctx)
+	y.must(err)
+	return u.Total.Spent
+}
+
+func TestMoney(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	// 1,000 µ$ once; 100 and, for half a GiB, 50 µ$ a second.
+	y.policy(`{"price_per_session_microusd":1000,"price_per_second_microusd":100,"price_per_gib_second_microusd":100}`)
+	dir := y.kept(`"limits":{"memory_mb":512},"max_cost_microusd":50000`)
+	n := strings.TrimPrefix(dir, "sessions/")
+	y.eq(y.status(n).Held, 50_000)
+	y.money(50_000, 0)
+	y.time.Add(int64(100 * time.Second))
+	if c := y.status(n).Cost; c < 16_000 || c > 17_000 {
+		t.Errorf("after 100 s it has cost %d", c)
+	}
+	y.must(y.write(dir+"/ctl", "kill"))
+	r := y.ended(n, containers.Stopped, "")
+	if r.Cost < 16_000 || r.Cost > 17_000 {
+		t.Errorf("100 s cost %d", r.Cost)
+	}
+	y.money(0, r.Cost)
+
+	// What is not said holds the longest that it can take.
+	go1 := make(chan struct{})
+	y2 := newYard(t, fake.Options{Creating: waitFor(go1)})
+	y2.policy(`{"price_per_second_microusd":10,"default_max_cost_microusd":5000}`)
+	n = y2.ask(`{"commands":["true",{"command":"true","time_s":10}],"limits":{"time_s":60}}`)
+	y2.eq(y2.status(n).Held, 10*(60+10+30))
+	m := y2.ask(`{"keep":true}`)
+	y2.eq(y2.status(m).Held, 5000)
+	y2.refused("new", `{"commands":["true"],"max_cost_microusd":9}`, fsys.Exhausted, "10 µ$")
+	y2.must(y2.write("sessions/"+n+"/ctl", "stop")) // it never ran
+	y2.eq(y2.ended(n, containers.Stopped, "").Cost, 0)
+	y2.must(y2.write("sessions/"+m+"/ctl", "stop"))
+	y2.ended(m, containers.Stopped, "")
+	y2.money(0, 0)
+}
+
+func TestTheBudgetEnds(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	y.policy(`{"price_per_second_microusd":1000}`)
+	n := y.ask(`{"commands":["echo ready; sleep 1000"],"max_cost_microusd":1500}`)
+	r := y.ended(n, containers.Expired, "budget: budget")
+	if r.Cost < 1500 || r.Cost > 15_000 {
+		t.Errorf("it cost %d", r.Cost)
+	}
+	y.money(0, r.Cost)
+	// More time takes more money.
+	dir := y.kept(`"max_cost_microusd":100000`)
+	y.must(y.write(dir+"/ctl", "extend 500"))
+	if h := y.status(strings.TrimPrefix(dir, "sessions/")).Held; h < 500_000 || h > 510_000 {
+		t.Errorf("held %d for 500 s", h)
+	}
+	y.must(fsys.WriteFile(y.ctx, y.account.Root(), "limits", []byte(`{"total_microusd":600000}`)))
+	if err := y.write(dir+"/ctl", "extend 5000"); fsys.CodeOf(err) != fsys.Exhausted {
+		t.Errorf("time without money: %v", err)
+	}
+	y.refused("new", `{"commands":["true"],"max_cost_microusd":200000}`, fsys.Exhausted, "")
+	y.must(y.write(dir+"/ctl", "kill"))
+	cost := y.ended(strings.TrimPrefix(dir, "sessions/"), containers.Stopped, "").Cost
+	y.money(0, r.Cost+cost)
+}
+
+func TestApproval(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	y.asking = budget.NewApprovals(t.Context(), y.account)
+	y.open()
+	y.must(fsys.WriteFile(y.ctx, y.account.Root(), "limits", []byte(`{"approval_threshold_microusd":100}`)))
+	y.policy(`{"price_per_session_microusd":1}`)
+	ask := func() (n, id string) {
+		n = y.ask(`{"commands":["echo ran"],"max_cost_microusd":1000}`)
+		var s struct{ State, Approval string }
+		y.must(json.Unmarshal([]byte(y.read("sessions/"+n+"/status")), &s))
+		y.eq(s.State, "awaiting-approval")
+		return n, s.Approval
+	}
+	decide := func(y *yard, id, what string) {
+		y.must(fsys.WriteFile(y.ctx, y.asking.Root(), id, []byte(what)))
+	}
+	n, id := ask()
+	decide(y, id, "approve")
+	y.ended(n, containers.Done, "")
+	y.money(0, 1)
+	n, id = ask()
+	decide(y, id, "deny too much")
+	y.ended(n, containers.Failed, "too much")
+	n, _ = ask()
+	y.must(y.write("sessions/"+n+"/ctl", "stop"))
+	y.ended(n, containers.Stopped, "")
+	n, id = ask()
+	m, _ := ask()
+	again := y.die()
+	again.open()
+	again.must(fsys.Remove(again.ctx, must(fsys.WalkPath(again.ctx, again.svc.Root(), "sessions/"+m))))
+	decide(again, id, "approve")
+	again.ended(n, containers.Done, "")
+	again.money(0, 2)
+}
+
+func TestRestart(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	y.policy(`{"price_per_second_microusd":10,"max_concurrent":2}`)
+	dir := y.kept(`"workspace":"w"`)
+	y.outcome(y.exec(dir, "echo kept > file"))
+	x := y.exec(dir, "echo ready; sleep 1000")
+	y.follow(x+"/stdout", "ready")
+	second := y.kept()
+	queued := y.ask("echo never")
+	y.exec(second, "true")
+	y.time.Add(int64(20 * time.Second))
+	y.outcome(y.exec(dir, "true")) // wakes the clock, which writes down how long it ran
+	again := y.die()
+	again.time.Add(int64(time.Hour)) // of which it ran nothing
+	again.open()
+	for _, d := range []string{dir, second} {
+		n := strings.TrimPrefix(d, "sessions/")
+		r := again.ended(n, containers.Failed, "canceled: interrupted")
+		if r.Cost > 400 {
+			t.Errorf("session %s ran 20 s and cost %d", n, r.Cost)
+		}
+	}
+	if c := again.status(strings.TrimPrefix(dir, "sessions/")).Cost; c < 200 {
+		t.Errorf("it cost %d", c)
+	}
+	again.eq(again.ended(queued, containers.Failed, "interrupted").Cost, 0)
+	if s := again.read(x + "/status"); !strings.Contains(s, `"state":"stopped"`) {
+		t.Error(s)
+	}
+	again.eq(again.read(dir+"/files/workspace/file"), "kept\n")
+	again.money(0, again.spent())
+	n := again.ask(`{"commands":["cat file"],"workspace":"w"}`)
+	again.ended(n, containers.Done, "")
+	again.eq(again.read("sessions/"+n+"/stdout"), "kept\n")
+}
+
+// TestWanted looks for what the start of a daemon sweeps.
+func TestWanted(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	y.kept()
+	runner := provider.NewRunner("fake", y.fake)
+	hold := takeHold(y)
+	for _, name := range []string{containers.SandboxName("a1", 1), containers.SandboxName("a1", 99), containers.SandboxName("a1", 1) + ".snapshot", "other"} {
+		_, err := runner.Create(y.ctx, hold, provider.Spec{Name: name}, nil)
+		y.must(err)
+	}
+	st := store.Sub(y.db, "containers/")
+	sweep := func() (kept int) {
+		y.must(runner.Sweep(y.ctx, func(f provider.Found) bool {
+			ok, err := containers.Wanted(y.ctx, st, f.Name, f.ID)
+			y.must(err)
+			if ok {
+				kept++
+			}
+			return ok
+		}))
+		return kept
+	}
+	y.eq(sweep(), 2) // a snapshot may be being made
+	y.must(y.write("sessions/1/ctl", "kill"))
+	y.ended("1", containers.Stopped, "")
+	y.eq(sweep(), 1)
+	y.must(y.svc.Purge(y.ctx))
+	y.must(y.fake.Empty())
+}
+
+func takeHold(y *yard) (hold *budget.Hold) {
+	y.Helper()
+	y.must(y.db.Update(y.ctx, func(tx store.Store) (err error) {
+		hold, err = budget.Take(y.ctx, tx, 0, "a test")
+		return err
+	}))
+	return hold
+}
+
+func TestClose(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	dir := y.kept()
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	y.must(y.svc.Close(ctx))
+	y.ended(strings.TrimPrefix(dir, "sessions/"), containers.Failed, "interrupted")
+	y.refused("new", "true", fsys.Unavailable, "shutting down")
+}

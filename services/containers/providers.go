@@ -1,0 +1,67 @@
+package containers
+
+import (
+	"context"
+	"strings"
+
+	"agent9/fsys"
+	provider "agent9/providers/containers"
+	"agent9/services/internal/keep"
+)
+
+// provider returns the provider called id, or nil.
+func (s *Service) provider(id string) *provider.Runner {
+	for _, r := range s.config.Providers {
+		if r.ID() == id {
+			return r
+		}
+	}
+	return nil
+}
+
+func (s *Service) noProvider(id string) string {
+	ids := make([]string, len(s.config.Providers))
+	for i, r := range s.config.Providers {
+		ids[i] = r.ID()
+	}
+	return "there is no provider " + id + "; there are: " + strings.Join(ids, ", ")
+}
+
+type providerInfo struct {
+	ID string `json:"id"`
+	provider.Info
+}
+
+// providerHealth is whether a provider can be used now.
+type providerHealth struct {
+	OK    bool          `json:"ok"`
+	Error *keep.Failure `json:"error,omitempty"`
+}
+
+func (s *Service) providerDir(r *provider.Runner) fsys.Node {
+	return fsys.NewTable(
+		// What does not answer has a health that says so, and its other files
+		// are there as well, with what is known.
+		fsys.Entry{Name: "info", Node: fsys.JSON(func(ctx context.Context) (providerInfo, error) {
+			info, _ := s.info(ctx, r)
+			return providerInfo{r.ID(), info}, nil
+		})},
+		fsys.Entry{Name: "images", Node: fsys.Text(func(ctx context.Context) ([]byte, error) {
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			images, _ := r.Images(ctx)
+			var lines []byte
+			for _, m := range images {
+				lines = append(lines, fsys.Line(m)...)
+			}
+			return lines, nil
+		})},
+		fsys.Entry{Name: "health", Node: fsys.JSON(func(ctx context.Context) (providerHealth, error) {
+			_, err := s.info(ctx, r)
+			if err != nil {
+				return providerHealth{Error: keep.FailureOf(err)}, nil
+			}
+			return providerHealth{OK: true}, nil
+		})},
+	)
+}

@@ -1,0 +1,152 @@
+package containers
+
+import (
+	"time"
+
+	"agent9/namespace/budget"
+	provider "agent9/providers/containers"
+	"agent9/services/internal/keep"
+)
+
+// State is where a session is.
+type State string
+
+const (
+	Awaiting     State = "awaiting-approval"
+	Queued       State = "queued"
+	Provisioning State = "provisioning"
+	Cloning      State = "cloning"
+	Running      State = "running"
+	Done         State = "done"    // every command ended with 0
+	Failed       State = "failed"  // one did not, or it could not be run
+	Expired      State = "expired" // out of time or money, or nobody used it
+	Stopped      State = "stopped" // somebody asked for it
+)
+
+var states = []State{Awaiting, Queued, Provisioning, Cloning, Running, Done, Failed, Expired, Stopped}
+
+func (s State) ended() bool {
+	return s == Done || s == Failed || s == Expired || s == Stopped
+}
+
+// record is what the store has of a session, apart from its request and what
+// its commands wrote.
+type record struct {
+	Number    int64         `json:"number"`
+	Key       string        `json:"key,omitempty"`
+	State     State         `json:"state"`
+	Provider  string        `json:"provider"`
+	Image     string        `json:"image,omitempty"`
+	Limits    Limits        `json:"limits"`
+	Network   bool          `json:"network,omitempty"`
+	Keep      bool          `json:"keep,omitempty"`
+	Workspace string        `json:"workspace,omitempty"`
+	Commands  int           `json:"commands"` // asked for
+	Results   []outcome     `json:"results,omitempty"`
+	Created   time.Time     `json:"created"`
+	Started   time.Time     `json:"started,omitzero"` // the work began
+	Up        time.Time     `json:"up,omitzero"`      // the sandbox runs: it costs from now on
+	Mark      time.Time     `json:"mark,omitzero"`    // it did then
+	Ended     time.Time     `json:"ended,omitzero"`
+	Failure   *keep.Failure `json:"failure,omitempty"`
+	Holds     []string      `json:"holds"`
+	Held      budget.Micros `json:"held"`
+	Price     price         `json:"price"`
+	Cost      budget.Micros `json:"cost"`
+	Sandbox   string        `json:"sandbox,omitempty"`
+	Usage     usage         `json:"usage"`
+	Execs     int64         `json:"execs,omitempty"` // made
+	Lost      int64         `json:"lost,omitempty"`
+	Size      int64         `json:"size"` // of all that is kept of it
+	Removing  bool          `json:"removing,omitempty"`
+	Hidden    []string      `json:"hidden,omitempty"` // files that were removed
+}
+
+// usage is what a sandbox has used.
+type usage struct {
+	CPU      int64 `json:"cpu_ms"`
+	Memory   int64 `json:"memory_peak_bytes"`
+	Sent     int64 `json:"network_sent_bytes"`
+	Received int64 `json:"network_received_bytes"`
+	OOMKills int64 `json:"oom_kills"`
+	Wall     int64 `json:"wall_ms"`
+}
+
+func usageOf(u provider.Usage) usage {
+	return usage{u.CPU.Milliseconds(), u.Memory, u.Sent, u.Received, u.OOMKills, u.Wall.Milliseconds()}
+}
+
+// outcome is how a command ended.
+type outcome struct {
+	Command  string        `json:"command"`
+	ExitCode int           `json:"exit_code"`
+	Signal   string        `json:"signal,omitempty"`
+	Reason   string        `json:"reason,omitempty"` // timeout, oom, disk, killed
+	Wall     int64         `json:"wall_ms"`
+	CPU      int64         `json:"cpu_ms"`
+	MaxRSS   int64         `json:"max_rss_bytes"`
+	Stdout   int64         `json:"stdout_bytes"`
+	Stderr   int64         `json:"stderr_bytes"`
+	Lost     int64         `json:"lost_bytes,omitempty"`
+	Error    *keep.Failure `json:"error,omitempty"`
+}
+
+// The keys of the records. Numbers are padded, so that they sort.
+const (
+	nextKey    = "next"
+	totalsKey  = "totals"
+	policyKey  = "policy"
+	openPrefix = "open/"  // sessions that have not ended: nothing
+	listPrefix = "list/"  // sessions that are shown: nothing
+	workPrefix = "work/"  // workspaces that persist, by provider and name
+	trashPref  = "trash/" // sandboxes to remove, by provider and id: nothing
+)
+
+// IsSetting reports whether what is stored at key is what the operator has set,
+// and not what was run: a copy of an agent is given it.
+func IsSetting(key string) bool { return key == policyKey }
+
+func recordKey(n int64) string  { return "rec/" + keep.Padded(n) }
+func requestKey(n int64) string { return "req/" + keep.Padded(n) }
+func openKey(n int64) string    { return openPrefix + keep.Padded(n) }
+func listKey(n int64) string    { return listPrefix + keep.Padded(n) }
+
+// outputView is where the output of a session is, and execsPart where its
+// execs are.
+func outputView(n int64) string { return "out/" + keep.Padded(n) + "/" }
+func execsPart(n int64) string  { return "exec/" + keep.Padded(n) + "/" }
+
+func execKey(n, m int64) string  { return execsPart(n) + "rec/" + keep.Padded(m) }
+func execView(n, m int64) string { return execsPart(n) + "out/" + keep.Padded(m) + "/" }
+
+// totals are sums over all sessions that there are, and of what was ever spent.
+type totals struct {
+	Held     budget.Micros   `json:"held"`
+	Spent    budget.Micros   `json:"spent"`
+	Sessions map[State]int64 `json:"sessions"`
+	Kept     int64           `json:"kept"`  // bytes of sessions that have ended
+	Ended    int64           `json:"ended"` // sessions that have
+	Works    int             `json:"workspaces"`
+}
+
+// modTime is when something happened to the session last.
+func (r *record) modTime() time.Time {
+	for _, t := range []time.Time{r.Ended, r.Up, r.Started} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return r.Created
+}
+
+// exitCode is that of the last command, and of the first that failed if one
+// did.
+func (r *record) exitCode() *int {
+	var code *int
+	for _, o := range r.Results {
+		if code = &o.ExitCode; *code != 0 {
+			break
+		}
+	}
+	return code
+}

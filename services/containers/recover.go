@@ -1,0 +1,181 @@
+package containers
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	"agent9/services/internal/keep"
+	"agent9/store"
+)
+
+// Interrupted reports whether the records in st have sessions that the end of
+// the program cut off, which the next Open settles, or that wait for an
+// approval, or sandboxes that are still to be removed.
+func Interrupted(ctx context.Context, st store.Store) (bool, error) {
+	for _, prefix := range []string{openPrefix, trashPref} {
+		page, err := st.List(ctx, prefix, "", 1)
+		if len(page) > 0 || err != nil {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// Wanted reports whether the sandbox that a provider has under this name and
+// id is that of a session in st, or may be one that is being made.
+func Wanted(ctx context.Context, st store.Store, name, id string) (bool, error) {
+	_, n, ok := ParseSandboxName(name)
+	if !ok {
+		return false, nil
+	}
+	r, err := store.GetJSON[record](ctx, st, recordKey(n))
+	if missing(err) {
+		return false, nil
+	}
+	return r.Sandbox == id || !r.State.ended() && (r.Sandbox == "" || strings.HasSuffix(name, ofSnapshot)), err
+}
+
+// recover ends the sessions that the end of the program cut off, and lets
+// those wait on that wait for an approval.
+func (s *Service) recover(ctx context.Context) error {
+	patience, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	for p, err := range store.All(ctx, s.st, openPrefix) {
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(p.Key[len(openPrefix):], 10, 64)
+		if err != nil {
+			return fsys.E(fsys.Internal, "the database has an open session that is called "+p.Key)
+		}
+		if err := s.interrupted(ctx, patience, n); err != nil {
+			return fsys.Wrap(fsys.Internal, "containers session "+text(n), err)
+		}
+	}
+	return s.freeWorkspaces(ctx)
+}
+
+// recoverTimeout is how long the start waits in all for providers to say how
+// long sandboxes ran.
+const recoverTimeout = 5 * time.Second
+
+func (s *Service) interrupted(ctx, patience context.Context, n int64) error {
+	rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
+	if err != nil {
+		return err
+	}
+	if rec.State == Awaiting && s.config.Approvals != nil {
+		return s.await(ctx, rec)
+	}
+	if s.config.Account == nil {
+		return fsys.E(fsys.Internal, "there is no account to settle it with")
+	}
+	holds, err := s.resume(ctx, rec)
+	if err != nil {
+		return err
+	}
+	ran := s.stopped(patience, &rec)
+	w := &session{s: s, n: n, rec: rec, done: make(chan struct{})}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	return s.st.Update(ctx, func(tx store.Store) error {
+		before := rec
+		r := rec
+		r.end(s.config.Now(), errInterrupted)
+		if !r.Up.IsZero() {
+			r.Cost = r.Price.cost(ran)
+		}
+		r.Size += w.output.stored()
+		if err := settleHolds(tx, holds, r.Cost, errInterrupted.Error()); err != nil {
+			return err
+		}
+		if err := s.interruptExecs(ctx, tx, r); err != nil {
+			return err
+		}
+		if err := s.putEnd(ctx, tx, before, r); err != nil || !r.Removing {
+			return err
+		}
+		return s.delete(ctx, tx, w, r, "")
+	})
+}
+
+// stopped makes sure that the sandbox of r does not run, and returns how long
+// it did: what the provider says, else until it was last written down.
+func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
+	marked := r.Mark.Sub(r.Up)
+	runner := s.provider(r.Provider)
+	if r.Sandbox == "" || runner == nil {
+		return marked
+	}
+	box, err := runner.Open(ctx, r.Sandbox)
+	if err != nil {
+		return marked
+	}
+	box.Stop(ctx) // the box ended with the daemon; this is for one that cannot
+	u, err := box.Usage(ctx)
+	if err != nil || u.Wall <= 0 {
+		return marked
+	}
+	r.Usage = usageOf(u)
+	return min(max(u.Wall, marked), r.ran(s.config.Now()))
+}
+
+// interruptExecs ends the execs of r that ran.
+func (s *Service) interruptExecs(ctx context.Context, tx store.Store, r record) error {
+	for p, err := range store.All(ctx, tx, execsPart(r.Number)+"rec/") {
+		if err != nil {
+			return err
+		}
+		x, err := store.GetJSON[execRecord](ctx, tx, p.Key)
+		if err != nil {
+			return err
+		}
+		if x.ended() {
+			continue
+		}
+		x.State, x.Ended = execStopped, r.Ended
+		x.Outcome = &outcome{Command: x.Command.String(), ExitCode: 1, Error: keep.FailureOf(errInterrupted)}
+		if err := store.PutJSON(ctx, tx, p.Key, x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Purge removes all sandboxes and workspaces of an agent that is about to be
+// removed, whose sessions have ended.
+func (s *Service) Purge(ctx context.Context) error {
+	s.closeFiles()
+	if err := s.Wait(ctx); err != nil {
+		return err
+	}
+	for p, err := range store.All(ctx, s.st, listPrefix) {
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseInt(p.Key[len(listPrefix):], 10, 64)
+		if err != nil {
+			return fsys.E(fsys.Internal, "the database has a session that is called "+p.Key)
+		}
+		r, err := store.GetJSON[record](ctx, s.st, recordKey(n))
+		if err != nil {
+			return err
+		}
+		if runner := s.provider(r.Provider); runner != nil && r.Sandbox != "" {
+			if err := removeSandbox(ctx, runner, r.Sandbox); err != nil {
+				return fsys.Wrap(fsys.Unavailable, "the sandbox of session "+text(n), err)
+			}
+		}
+	}
+	list, err := workspaces{s}.List(ctx)
+	for _, e := range list {
+		if err == nil {
+			err = fsys.Wrap(fsys.Unavailable, "the workspace "+e.Name, fsys.Remove(ctx, e.Node))
+		}
+	}
+	return err
+}

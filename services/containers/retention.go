@@ -1,0 +1,150 @@
+package containers
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	provider "agent9/providers/containers"
+	"agent9/services/internal/keep"
+	"agent9/store"
+)
+
+// keepEnded counts r, which has ended, among what is kept, and sweeps what is
+// so no longer.
+func (s *Service) keepEnded(ctx context.Context, tx store.Store, r record) error {
+	err := s.count(ctx, tx, func(t *totals) { t.Kept += r.Size; t.Ended++ })
+	if err != nil {
+		return err
+	}
+	if err := tx.Put(ctx, keep.EndedKey(r.Ended, r.Number), nil); err != nil {
+		return err
+	}
+	p, err := s.readPolicy(ctx, tx)
+	if err != nil {
+		return err
+	}
+	old := func(age time.Duration) (bool, error) {
+		t, err := s.totals(ctx, tx)
+		return age >= time.Duration(p.KeepSessions) || t.Kept > p.KeepBytes || t.Ended > p.MaxKept, err
+	}
+	return keep.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
+}
+
+// sweep removes session n, which has ended. Its key stands for it as long as
+// it would otherwise.
+func (s *Service) sweep(ctx context.Context, tx store.Store, n int64) error {
+	r, err := store.GetJSON[record](ctx, tx, recordKey(n))
+	if err != nil {
+		return err
+	}
+	if r.Key != "" {
+		if err := s.keys.Forget(ctx, tx, r.Key, n, s.config.Now()); err != nil {
+			return err
+		}
+	}
+	r.Key = ""
+	return s.delete(ctx, tx, s.sessions.Known(n), r, "swept")
+}
+
+// removeTimeout is how long a provider may take to stop or remove a sandbox.
+const removeTimeout = time.Minute
+
+// A provider that could not remove a sandbox is asked again after soonest, and
+// then each time after twice as long, up to latest.
+const (
+	soonest = time.Second
+	latest  = 10 * time.Minute
+)
+
+// emptyTrash removes the sandboxes that were thrown away, behind who calls.
+// What a provider cannot remove now is tried again later, also by another run
+// of the program.
+func (s *Service) emptyTrash() {
+	ctx := context.WithoutCancel(s.life)
+	if page, err := s.st.List(ctx, trashPref, "", 1); err == nil && len(page) == 0 {
+		return
+	}
+	s.mu.Lock()
+	s.again = true
+	busy := s.sweeping
+	s.sweeping = true
+	s.mu.Unlock()
+	if busy {
+		return
+	}
+	s.crew.Behind(func() {
+		left := false
+		for s.takeAgain() {
+			left = s.emptyOnce(ctx)
+		}
+		s.emptyLater(left)
+	})
+}
+
+// emptyLater calls emptyTrash again after a while, if there is something left
+// and the service is still there.
+func (s *Service) emptyLater(left bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !left {
+		s.pause = 0
+		return
+	}
+	s.pause = min(max(2*s.pause, soonest), latest)
+	if s.retry != nil {
+		s.retry.Stop()
+	}
+	s.retry = time.AfterFunc(s.pause, func() {
+		if s.life.Err() == nil {
+			s.emptyTrash()
+		}
+	})
+}
+
+// takeAgain reports whether the trash is to be looked at again.
+func (s *Service) takeAgain() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.again
+	s.again, s.sweeping = false, again
+	return again
+}
+
+// emptyOnce tries each sandbox in the trash, and reports whether any is left.
+func (s *Service) emptyOnce(ctx context.Context) (left bool) {
+	for p, err := range store.All(ctx, s.st, trashPref) {
+		if err != nil {
+			slog.Warn("sandboxes that were removed are left for later", "agent", s.config.Agent, "err", err)
+			return true
+		}
+		id, sandbox, _ := strings.Cut(p.Key[len(trashPref):], "/")
+		if r := s.provider(id); r != nil {
+			if err := removeSandbox(ctx, r, sandbox); err != nil {
+				slog.Warn("a sandbox that was removed is left for later", "agent", s.config.Agent, "provider", id, "err", err)
+				left = true
+				continue
+			}
+		}
+		if err := s.st.Delete(ctx, p.Key); err != nil {
+			slog.Warn("the record of a sandbox that was removed is left for later", "agent", s.config.Agent, "err", err)
+			left = true
+		}
+	}
+	return left
+}
+
+func removeSandbox(ctx context.Context, r *provider.Runner, id string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fsys.E(fsys.Timeout, "the provider "+r.ID()+" does not answer"))
+	defer cancel()
+	box, err := r.Open(ctx, id)
+	if err == nil {
+		err = box.Remove(ctx)
+	}
+	if missing(err) {
+		return nil
+	}
+	return err
+}

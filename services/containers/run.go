@@ -1,0 +1,374 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	provider "agent9/providers/containers"
+	"agent9/store"
+)
+
+// run is the life of a session, from provisioning on. When it returns, nothing
+// of the session runs.
+func (w *session) run() error {
+	err := w.live()
+	cause := context.Cause(w.ctx)
+	switch {
+	case cause != nil:
+		err = cause
+	case w.hungUp():
+		err = errStopped // of which its commands have ended
+	}
+	if w.s.life.Err() != nil && err != nil && cause != errStopped {
+		err = errInterrupted
+	}
+	w.cancel(err)
+	w.mu.Lock()
+	w.stopping = true // nothing is begun any more
+	w.mu.Unlock()
+	w.acts.Wait()
+	w.takeDown()
+	return err
+}
+
+// live does all that a session is for.
+func (w *session) live() error {
+	if err := w.open(w.ctx); err != nil {
+		return err
+	}
+	if err := w.provision(); err != nil {
+		return err
+	}
+	if w.plan.req.Repo != nil {
+		if err := w.enter(Cloning, nil); err != nil {
+			return err
+		}
+		if err := w.clone(w.ctx); err != nil {
+			return err
+		}
+	}
+	if err := w.enter(Running, nil); err != nil {
+		return err
+	}
+	close(w.ready)
+	err := w.commandsInTurn(w.ctx)
+	if w.ctx.Err() == nil && w.record().Keep {
+		<-w.ctx.Done()
+	}
+	return err
+}
+
+// provision makes the sandbox and furnishes it. The clock runs from when it
+// does.
+func (w *session) provision() error {
+	if w.record().State == Queued {
+		if err := w.enter(Provisioning, func(r *record) { r.Started = w.s.config.Now() }); err != nil {
+			return err
+		}
+	}
+	spec := provider.Spec{
+		Name:   SandboxName(w.s.config.Owner, w.n),
+		Image:  w.plan.image,
+		Pull:   w.plan.policy.pulls(),
+		Limits: w.plan.spec,
+	}
+	if name := string(w.plan.req.Workspace); name != "" {
+		spec.Workspace = w.s.workspaceID(name)
+		if err := w.s.freeWorkspace(w.ctx, w.plan.runner, name); err != nil {
+			return err
+		}
+	}
+	if w.s.config.Skills != nil {
+		var err error
+		if spec.Skills, err = w.s.config.Skills(w.ctx); err != nil {
+			return fsys.Wrap(fsys.Internal, "the skills", err)
+		}
+	}
+	box, err := w.plan.runner.Create(w.ctx, w.holds[0], spec, func(line string) { w.output.say(line) })
+	if errors.Is(err, provider.ErrNotPulled) {
+		return w.plan.policy.notPulled(w.plan.runner.ID(), w.plan.image)
+	}
+	if err != nil {
+		return err
+	}
+	now := w.s.config.Now()
+	w.mu.Lock()
+	w.box, w.lastUse = box, now
+	w.mu.Unlock()
+	// Commands begin when this is on disk; the files are written meanwhile.
+	recorded := make(chan error, 1)
+	go func() {
+		recorded <- w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
+			return w.s.change(w.ctx, tx, w, func(r *record) { r.Sandbox, r.Up, r.Mark = box.ID(), now, now })
+		})
+	}()
+	err = w.furnish(w.ctx, now)
+	if failed := <-recorded; failed != nil {
+		return failed
+	}
+	w.act(w.clock)
+	w.act(w.answer)
+	return err
+}
+
+// act runs f in a goroutine that ends with the session's context, and that the
+// session's end waits for.
+func (w *session) act(f func()) {
+	w.acts.Add(1)
+	go func() {
+		defer w.acts.Done()
+		f()
+	}()
+}
+
+// answer serves a tree to the programs in the sandbox that ask.
+func (w *session) answer() {
+	if w.serves == nil {
+		return
+	}
+	for {
+		conn, err := w.box.Accept(w.ctx)
+		if err != nil {
+			return
+		}
+		w.act(func() { w.serve(conn) })
+	}
+}
+
+func (w *session) serve(conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(w.ctx, func() { conn.Close() })()
+	w.serves(w.ctx, conn)
+}
+
+// takeDown stops the sandbox and notes what it has used.
+func (w *session) takeDown() {
+	if w.output != nil {
+		if err := w.output.confess(); err != nil {
+			slog.Warn("the end of a session's output is not recorded", "agent", w.s.config.Agent, "session", w.n, "err", err)
+		}
+	}
+	w.mu.Lock()
+	box := w.box
+	w.mu.Unlock()
+	if box == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(w.ctx), removeTimeout, fsys.E(fsys.Timeout, "the provider does not answer"))
+	defer cancel()
+	err := box.Stop(ctx)
+	if err != nil {
+		slog.Warn("a sandbox was not stopped", "agent", w.s.config.Agent, "session", w.n, "err", err)
+	}
+	u, err := box.Usage(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.box = nil
+	if err == nil {
+		w.used = usageOf(u)
+	}
+}
+
+// commandsInTurn runs the commands of the request.
+func (w *session) commandsInTurn(ctx context.Context) error {
+	var first error
+	for i := range w.plan.req.Commands {
+		c := &w.plan.req.Commands[i]
+		p := &process{cmd: w.command(c), out: w.output, alike: stdout}
+		if c.Stdin != nil && c.Stdin.Text != nil {
+			p.stdin = stringReader(*c.Stdin.Text)
+		}
+		o, err := w.perform(ctx, p)
+		o.Command = c.String()
+		if failed := w.noteEnd(o); failed != nil {
+			return failed
+		}
+		if err != nil {
+			return err
+		}
+		if err := o.failed(i + 1); err != nil && first == nil {
+			first = err
+		}
+		if first != nil && !w.plan.req.GoOn {
+			break
+		}
+	}
+	return first
+}
+
+// noteEnd records how a command ended.
+func (w *session) noteEnd(o outcome) error {
+	return w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
+		if err := w.output.keep(tx); err != nil {
+			return err
+		}
+		return w.s.change(w.ctx, tx, w, func(r *record) {
+			r.Results = append(r.Results, o)
+			r.Lost += o.Lost
+		})
+	})
+}
+
+// command is c as the sandbox is told it.
+func (w *session) command(c *command) provider.Command {
+	dir := w.plan.req.Workdir
+	if r := w.plan.req.Repo; r != nil && !path.IsAbs(dir) {
+		dir = path.Join(r.workdir(), dir)
+	}
+	if c.Workdir != "" {
+		if dir = path.Join(dir, c.Workdir); path.IsAbs(c.Workdir) {
+			dir = c.Workdir
+		}
+	}
+	cmd := provider.Command{
+		Argv: c.argv(), Dir: dir, TTY: (*provider.Size)(c.TTY),
+		Timeout: seconds(w.plan.timeOf(c)),
+		Env:     w.env(c.Env),
+	}
+	if c.TTY != nil && c.Time == 0 {
+		cmd.Timeout = 0 // a person's terminal ends with the session
+	}
+	return cmd
+}
+
+// env is the environment of commands, besides what the sandbox gives them.
+func (w *session) env(own map[string]string) []string {
+	p := &w.plan.policy
+	name, mail := w.s.config.Agent+p.GitSuffix, w.s.config.Agent+"@"+p.GitDomain
+	env := []string{
+		"AGENT9_AGENT=" + w.s.config.Agent, "AGENT9_SESSION=" + text(w.n),
+		"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + mail,
+		"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + mail,
+	}
+	for _, vars := range []map[string]string{w.plan.req.Env, own} {
+		for _, k := range slices.Sorted(maps.Keys(vars)) {
+			env = append(env, k+"="+vars[k])
+		}
+	}
+	return env
+}
+
+// envFile is what a program in the sandbox is told of where it is.
+type envFile struct {
+	Agent     string `json:"agent"`
+	Session   int64  `json:"session"`
+	Balance   *int64 `json:"balance_microusd"` // null: there is no limit
+	Workspace string `json:"workspace"`
+	Skills    string `json:"skills,omitempty"`
+	// Socket speaks 9P, and Address is the same as AGENT9_ADDR.
+	Socket  string `json:"socket,omitempty"`
+	Address string `json:"address,omitempty"`
+	Helper  string `json:"helper,omitempty"`
+	Expires string `json:"expires"`
+}
+
+const envName = "env.json"
+
+// furnish writes the files that are there before the first command.
+func (w *session) furnish(ctx context.Context, up time.Time) error {
+	where := w.box.Where()
+	env := envFile{
+		Agent: w.s.config.Agent, Session: w.n, Workspace: where.Workspace, Skills: where.Skills,
+		Socket: where.Socket, Helper: where.Helper, Expires: fsys.Stamp(up.Add(seconds(w.plan.policy.MaxLife))),
+	}
+	if where.Socket != "" {
+		env.Address = "unix:" + where.Socket
+	}
+	if w.s.config.Account != nil {
+		u, err := w.s.config.Account.Usage(ctx)
+		if err != nil {
+			return err
+		}
+		env.Balance = (*int64)(u.Left)
+	}
+	root, err := w.box.Files(ctx)
+	if err != nil {
+		return err
+	}
+	if err := put(ctx, root, where, envName, fsys.Line(env)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.plan.req.Files)) {
+		var data []byte
+		if c := w.plan.req.Files[name]; c != nil {
+			data = *c
+		}
+		if err := put(ctx, root, where, name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes a file below the workspace.
+func put(ctx context.Context, root fsys.Node, where provider.Where, name string, data []byte) error {
+	below, ok := where.Path(name)
+	if !ok {
+		return fsys.E(fsys.Invalid, "the file "+name+" is not in the sandbox")
+	}
+	err := putAt(ctx, root, below, data)
+	return fsys.Wrap(fsys.Unavailable, "the file "+name, err)
+}
+
+func putAt(ctx context.Context, root fsys.Node, name string, data []byte) error {
+	dir, err := makeAll(ctx, root, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	_, h, err := fsys.OpenCreate(ctx, dir, path.Base(name), 0o644, fsys.Write|fsys.Trunc)
+	if err != nil {
+		return err
+	}
+	for off := 0; off < len(data) && err == nil; {
+		var n int
+		n, err = fsys.WriteAt(ctx, h, data[off:], int64(off))
+		off += n
+	}
+	if err != nil {
+		h.Close()
+		return err
+	}
+	return fsys.Finish(ctx, h)
+}
+
+// makeAll walks to dir and makes the directories that are not there.
+func makeAll(ctx context.Context, n fsys.Node, dir string) (fsys.Node, error) {
+	if dir == "." {
+		return n, nil
+	}
+	parent, err := makeAll(ctx, n, path.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	next, err := fsys.Walk(ctx, parent, path.Base(dir))
+	if missing(err) {
+		next, err = fsys.Mkdir(ctx, parent, path.Base(dir), fs.FileMode(0o755))
+	}
+	return next, err
+}
+
+// SandboxName is the name of the sandbox of session n of owner.
+func SandboxName(owner string, n int64) string { return fmt.Sprintf("%s.%d", owner, n) }
+
+// ofSnapshot ends the name of the sandbox that a session's workspace is copied
+// to.
+const ofSnapshot = ".snapshot"
+
+// ParseSandboxName returns whose sandbox has this name; false if it is none of
+// a session.
+func ParseSandboxName(name string) (owner string, n int64, ok bool) {
+	owner, number, ok := strings.Cut(strings.TrimSuffix(name, ofSnapshot), ".")
+	n, err := strconv.ParseInt(number, 10, 64)
+	return owner, n, ok && err == nil
+}

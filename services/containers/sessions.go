@@ -1,0 +1,118 @@
+package containers
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"agent9/fsys"
+	"agent9/services/internal/keep"
+	"agent9/store"
+)
+
+// sessions is the directory of sessions. One is found by its number, and by
+// its idempotency key.
+type sessions struct{ s *Service }
+
+func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	n, ok := keep.Number(name)
+	if !ok {
+		entry, err := d.s.keys.LookUp(ctx, d.s.st, name)
+		if err != nil {
+			return nil, err
+		}
+		n = entry.Number
+	}
+	w, err := d.s.session(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return keep.Dir(w, files), nil
+}
+
+// List reads names only; a session is read when somebody looks at it.
+func (d sessions) List(ctx context.Context) ([]fsys.Entry, error) {
+	var list []fsys.Entry
+	for p, err := range store.All(ctx, d.s.st, listPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimLeft(p.Key[len(listPrefix):], "0")
+		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
+	}
+	return list, nil
+}
+
+// Stat gives the directory its permissions; when it changed is not kept.
+func (d sessions) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
+
+// files are what the directory of a session has. What is last has much below
+// it: see [session.going].
+var files = []keep.File[*session]{
+	{Name: "request", Node: func(w *session) fsys.Node { return fsys.Text(w.request) }},
+	{Name: "status", Node: func(w *session) fsys.Node { return fsys.JSON(w.status) }},
+	{Name: "output", Node: func(w *session) fsys.Node { return keep.Stream(w, outputTape) }},
+	{Name: "stdout", Node: func(w *session) fsys.Node { return keep.Stream(w, stdoutTape) }},
+	{Name: "stderr", Node: func(w *session) fsys.Node { return keep.Stream(w, stderrTape) }},
+	{Name: "result", Node: (*session).resultFile},
+	{Name: "usage", Node: func(w *session) fsys.Node { return fsys.JSON(w.usage) }},
+	{Name: "ctl", Node: func(w *session) fsys.Node {
+		return &fsys.Ctl{Do: w.control, Text: w.commands, Effect: fsys.Changes}
+	}},
+	{Name: "exec", Node: func(w *session) fsys.Node { return execsDir(w) }},
+	{Name: "files", Node: func(w *session) fsys.Node { return &file{w: w} }},
+}
+
+// recorder is a session or an exec.
+type recorder interface {
+	recorded(ctx context.Context) (*recording, error)
+}
+
+func (w *session) recorded(ctx context.Context) (*recording, error) {
+	err := w.open(ctx)
+	return w.output, err
+}
+
+func outputTape[W recorder](ctx context.Context, w W) (*fsys.Tape, error) {
+	r, err := w.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.whole.Tape(), nil
+}
+
+func stdoutTape[W recorder](ctx context.Context, w W) (*fsys.Tape, error) {
+	return aloneTape(ctx, w, stdout)
+}
+
+func stderrTape[W recorder](ctx context.Context, w W) (*fsys.Tape, error) {
+	return aloneTape(ctx, w, stderr)
+}
+
+func aloneTape(ctx context.Context, w recorder, fd int) (*fsys.Tape, error) {
+	r, err := w.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.alone[fd], nil
+}
+
+func (w *session) request(ctx context.Context) ([]byte, error) {
+	b, err := w.s.st.Get(ctx, requestKey(w.n))
+	if err == nil && (len(b) == 0 || b[len(b)-1] != '\n') {
+		b = append(b, '\n')
+	}
+	return b, err
+}
+
+// lasts reports whether key stands for session n although its time is over:
+// the session has not ended.
+func (s *Service) lasts(ctx context.Context, st store.Store, _ string, n int64) (bool, error) {
+	_, err := st.Get(ctx, openKey(n))
+	if missing(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func text(n int64) string { return strconv.FormatInt(n, 10) }
