@@ -3,6 +3,7 @@ package compute
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"iter"
 	"slices"
 
@@ -31,6 +32,7 @@ func ParseBody(p []byte) (Body, error) {
 		return Body{}, fsys.E(fsys.Invalid, "a request is a JSON object")
 	}
 	var b Body
+	seen := map[string]bool{}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
@@ -40,15 +42,16 @@ func ParseBody(p []byte) (Body, error) {
 		if err := d.Decode(&value); err != nil {
 			return Body{}, fsys.Wrap(fsys.Invalid, "not JSON", err)
 		}
-		if b.Has(name.(string)) {
+		if seen[name.(string)] {
 			return Body{}, fsys.E(fsys.Invalid, "the field "+name.(string)+" is there twice")
 		}
+		seen[name.(string)] = true
 		b.members = append(b.members, member{name.(string), value})
 	}
 	if _, err := d.Token(); err != nil {
 		return Body{}, fsys.Wrap(fsys.Invalid, "not JSON", err)
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF {
 		return Body{}, fsys.E(fsys.Invalid, "there is more after the JSON object")
 	}
 	return b, nil

@@ -27,9 +27,7 @@ func (s *Service) hold(ctx context.Context, tx store.Store, n int64, pl plan) (*
 // approved is told of what a person decided, or nobody in time, about a job
 // that waits: it is queued with its hold, or it has failed.
 func (s *Service) approved(ctx context.Context, tx store.Store, n int64, hold *budget.Hold, refused error) error {
-	s.mu.Lock()
-	j := s.live[n]
-	s.mu.Unlock()
+	j := s.jobs.Live(n)
 	tx = store.In(tx, s.st)
 	switch {
 	case j == nil:
@@ -47,13 +45,7 @@ func (s *Service) approved(ctx context.Context, tx store.Store, n int64, hold *b
 	if err := s.change(ctx, tx, j, func(r *record) { r.State = Queued }); err != nil {
 		return err
 	}
-	store.After(tx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		j.hold = hold
-		s.queue = append(s.queue, j)
-		s.dispatch()
-	})
+	store.After(tx, func() { s.crew.Enqueue(j, func() { j.hold = hold }) })
 	return nil
 }
 
@@ -114,7 +106,7 @@ func (s *Service) await(ctx context.Context, rec record) error {
 	j.ctx, j.cancel = context.WithCancelCause(s.life)
 	var failed error
 	if j.plan, failed = s.planAgain(ctx, rec); failed == nil {
-		s.enter(j)
+		s.jobs.Enter(j.n, j)
 		return nil
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {

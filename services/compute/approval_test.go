@@ -186,7 +186,7 @@ func TestWaitSurvivesRestart(t *testing.T) {
 			d.ask(say("use 1 1;x", `"max_cost_microusd":100`))
 		}
 		for range 2 {
-			ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
+			ctx, cancel := context.WithTimeout(d.ctx, 90*time.Second)
 			d.must(d.svc.Close(ctx))
 			cancel()
 			d.open()

@@ -9,6 +9,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
@@ -22,7 +23,7 @@ type attempt struct {
 	Took     int64          `json:"took_ms"`
 	Usage    provider.Usage `json:"usage"`
 	Cost     budget.Micros  `json:"cost_microusd"`
-	Error    *failure       `json:"error,omitempty"`
+	Error    *keep.Failure  `json:"error,omitempty"`
 }
 
 // run does the work of j: it is the only place that calls a provider. What it
@@ -71,7 +72,9 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, e
 			return usage, failed
 		}
 		a := calling{j: j, meter: newMeter(c, j.hold.Max())}
-		usage, err = c.runner.Run(ctx, j.hold, c.req, a.emit)
+		traced, end := s.config.Trace.Begin(ctx, ctx, "provider call", "provider", c.runner.ID(), "model", c.model.Name)
+		usage, err = c.runner.Run(traced, j.hold, c.req, a.emit)
+		end(fsys.Outcome(err))
 		usage = a.meter.stopped(usage, err)
 		if err == nil || ctx.Err() != nil || a.said || !turn.after(c, j.record(), usage, err) {
 			return usage, err
@@ -170,11 +173,11 @@ func (r record) attempt(now time.Time, usage provider.Usage, err error) attempt 
 		begun = r.Started
 	}
 	a := attempt{
-		Provider: r.Provider, Model: r.Model, Begun: stamp(begun), Took: now.Sub(begun).Milliseconds(),
+		Provider: r.Provider, Model: r.Model, Begun: keep.Stamp(begun), Took: now.Sub(begun).Milliseconds(),
 		Usage: usage, Cost: r.cost(usage),
 	}
 	if err != nil {
-		a.Error = failureOf(err)
+		a.Error = keep.FailureOf(err)
 	}
 	return a
 }

@@ -64,19 +64,17 @@
 package compute
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
-	"weak"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
@@ -96,6 +94,8 @@ type Config struct {
 	Approvals *budget.Approvals
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// Trace, if set, is told of jobs and of calls of providers.
+	Trace fsys.Trace
 }
 
 // A Service turns writes into jobs. A job outlives the write that made it, and
@@ -108,24 +108,12 @@ type Service struct {
 	st     store.Updater
 	root   *fsys.Table
 	policy *fsys.Doc
+	keys   keep.Keys
+	jobs   keep.Cache[job]
+	crew   keep.Crew[job]
 
-	mu        sync.Mutex
-	limit     limits
-	recording int // submissions that are being recorded
-	claimed   int // those of them that are for the queue
-	running   int // jobs that have a worker, or are recorded as having one
-	queue     []*job
-	live      map[int64]*job              // not ended
-	known     map[int64]weak.Pointer[job] // in memory for whoever looks at them
-	removed   uint64                      // counts removals
-	ending    int                         // goroutines that will record an end
-	quiet     chan struct{}               // closed when nothing is recording or ending
-}
-
-// limits are what of the policy bounds jobs, at once and in a minute.
-type limits struct {
-	running, queued int
-	rates           rates
+	mu    sync.Mutex
+	rates rates
 }
 
 // errInterrupted is why jobs end that the end of the daemon cuts off.
@@ -144,12 +132,15 @@ func Open(life context.Context, config Config) (*Service, error) {
 	s := &Service{
 		config: config,
 		st:     config.Store,
-		live:   make(map[int64]*job),
-		known:  make(map[int64]weak.Pointer[job]),
 	}
+	s.keys = keep.Keys{What: "job", Now: config.Now, Lasts: s.lasts}
 	s.life, s.end = context.WithCancelCause(life)
 	// life, which is longer, knows of the context until that is cancelled.
 	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
+	s.crew = keep.Crew[job]{Life: s.life, What: "jobs", Do: func(j *job) {
+		usage, err := s.run(j)
+		s.finish(j, usage, err)
+	}}
 	s.policy = &fsys.Doc{Load: s.loadPolicy, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))
 	for i, r := range config.Providers {
@@ -166,7 +157,7 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.limit = p.limits()
+	s.limit(p)
 	if config.Approvals != nil {
 		config.Approvals.Tell(approvalService, s.approved)
 	}
@@ -181,20 +172,14 @@ func (s *Service) Policy() fsys.Node { return s.policy }
 
 // Unfinished returns how many jobs wait or run.
 func (s *Service) Unfinished() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.live) + s.recording
+	return s.jobs.Len() + s.crew.Recording()
 }
 
 // CancelAll cancels every job that waits or runs, the last one first,
 // so that none of them starts because another one ends.
 func (s *Service) CancelAll() error {
-	s.mu.Lock()
-	live := slices.Collect(maps.Values(s.live))
-	s.mu.Unlock()
-	slices.SortFunc(live, func(a, b *job) int { return cmp.Compare(b.n, a.n) })
 	var errs []error
-	for _, j := range live {
+	for _, j := range slices.Backward(s.jobs.AllLive()) {
 		errs = append(errs, s.cancel(j))
 	}
 	return errors.Join(errs...)
@@ -216,58 +201,23 @@ func (s *Service) Close(ctx context.Context) error {
 
 // Wait waits until nothing runs and every end is recorded, or until ctx ends.
 func (s *Service) Wait(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		if s.recording == 0 && s.ending == 0 {
-			s.mu.Unlock()
-			return nil
-		}
-		if s.quiet == nil {
-			s.quiet = make(chan struct{})
-		}
-		quiet := s.quiet
-		s.mu.Unlock()
-		select {
-		case <-quiet:
-		case <-ctx.Done():
-			return fsys.E(fsys.Timeout, "a model provider does not stop; its job will be settled at the next start")
-		}
-	}
-}
-
-// settled wakes Close if that is all, with s.mu held.
-func (s *Service) settled() {
-	if s.recording == 0 && s.ending == 0 && s.quiet != nil {
-		close(s.quiet)
-		s.quiet = nil
-	}
+	return s.crew.Wait(ctx, fsys.E(fsys.Timeout, "a model provider does not stop; its job will be settled at the next start"))
 }
 
 // admit refuses what needs no request to be refused.
 func (s *Service) admit(ctx context.Context) error {
-	s.mu.Lock()
-	full, rates := s.full(), s.limit.rates
-	s.mu.Unlock()
-	if full != nil {
-		return full
+	if err := s.crew.Full(); err != nil {
+		return err
 	}
+	s.mu.Lock()
+	rates := s.rates
+	s.mu.Unlock()
 	if rates.requests > 0 || rates.tokens > 0 {
 		if _, err := s.ready(ctx, s.st, rates); err != nil {
 			return err
 		}
 	}
 	return budget.Admit(ctx)
-}
-
-// full says why no further job is taken, with s.mu held.
-func (s *Service) full() error {
-	switch {
-	case s.life.Err() != nil:
-		return fsys.E(fsys.Unavailable, "the daemon is shutting down")
-	case len(s.queue)+s.claimed+s.running >= s.limit.running+s.limit.queued:
-		return fsys.E(fsys.Busy, "too many jobs are waiting; try again when some have ended")
-	}
-	return nil
 }
 
 func missing(err error) bool { return errors.Is(err, fsys.NotExist) }

@@ -85,7 +85,7 @@ func (d *desk) open() {
 	svc := d.svc
 	d.Cleanup(func() {
 		d.fake.Open("deaf")
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
 		if err := svc.Close(ctx); err != nil {
 			d.Error(err)
@@ -141,7 +141,7 @@ func (d *desk) refused(req string, code fsys.Code, reason string) {
 
 func (d *desk) read(path string) string {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.ctx, 90*time.Second)
 	defer cancel()
 	b, err := fsys.ReadFile(ctx, d.svc.Root(), path)
 	d.must(err)
@@ -207,7 +207,7 @@ func (d *desk) begun(n string) {
 	h, err := fsys.OpenPath(d.ctx, d.svc.Root(), "jobs/"+n+"/output", fsys.Read)
 	d.must(err)
 	defer h.Close()
-	ctx, cancel := context.WithTimeout(d.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(d.ctx, 90*time.Second)
 	defer cancel()
 	if got, err := fsys.ReadAt(ctx, h, make([]byte, 1), 0); got != 1 {
 		d.Fatalf("job %s says nothing: %v", n, err)

@@ -2,15 +2,13 @@ package compute
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"sync"
-	"time"
-	"weak"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
@@ -22,11 +20,12 @@ type job struct {
 	n int64
 
 	// Of a job that has not ended.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	plan   plan
-	hold   *budget.Hold
-	result []byte // the worker's
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	plan    plan
+	hold    *budget.Hold
+	result  []byte            // the worker's
+	spanEnd func(code string) // nil if the job is from before a restart
 
 	done chan struct{} // closed when it has ended
 
@@ -38,7 +37,7 @@ type job struct {
 }
 
 // newJob returns a job that has not been recorded yet.
-func (s *Service) newJob(n int64, name string, sub *submission, pl plan, hold *budget.Hold, now bool) *job {
+func (s *Service) newJob(ctx context.Context, n int64, name string, sub *submission, pl plan, hold *budget.Hold, now bool) *job {
 	j := &job{s: s, n: n, plan: pl, hold: hold, done: make(chan struct{})}
 	j.rec = record{
 		Number:   n,
@@ -62,7 +61,9 @@ func (s *Service) newJob(n int64, name string, sub *submission, pl plan, hold *b
 	case now:
 		j.rec.State, j.rec.Started = Running, j.rec.Created
 	}
-	j.ctx, j.cancel = context.WithCancelCause(s.life)
+	traced, end := s.config.Trace.Begin(s.life, ctx, "compute job", "job", strconv.FormatInt(n, 10), "kind", string(j.rec.Kind))
+	j.spanEnd = end
+	j.ctx, j.cancel = context.WithCancelCause(traced)
 	return j
 }
 
@@ -91,57 +92,16 @@ func (j *job) open(ctx context.Context) error {
 
 // job returns job n, or NotExist.
 func (s *Service) job(ctx context.Context, n int64) (*job, error) {
-	for ctx.Err() == nil {
-		s.mu.Lock()
-		j := s.live[n]
-		if j == nil {
-			j = s.known[n].Value()
-		}
-		removed := s.removed
-		s.mu.Unlock()
-		if j != nil {
-			return j.present()
-		}
+	j, err := s.jobs.Get(ctx, n, func() (*job, bool, error) {
 		rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
-		if err != nil {
-			return nil, err
-		}
-		if j, ok := s.know(rec, removed); ok {
-			return j.present()
-		}
+		j := &job{s: s, n: n, rec: rec, done: make(chan struct{})}
+		close(j.done)
+		return j, rec.State.ended(), err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, context.Cause(ctx)
-}
-
-// know makes a job of rec known, which was read when so many jobs had been
-// removed. It fails if the record may be out of date by now.
-func (s *Service) know(rec record, removed uint64) (*job, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.removed != removed || s.live[rec.Number] != nil || !rec.State.ended() {
-		return nil, false
-	}
-	if j := s.known[rec.Number].Value(); j != nil {
-		return j, true
-	}
-	j := &job{s: s, n: rec.Number, rec: rec, done: make(chan struct{})}
-	close(j.done)
-	s.remember(j)
-	return j, true
-}
-
-// remember enters j among what is in memory, with s.mu held.
-func (s *Service) remember(j *job) {
-	s.known[j.n] = weak.Make(j)
-	runtime.AddCleanup(j, s.forget, j.n)
-}
-
-func (s *Service) forget(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known[n].Value() == nil {
-		delete(s.known, n)
-	}
+	return j.present()
 }
 
 func (j *job) present() (*job, error) {
@@ -173,14 +133,14 @@ type statusFile struct {
 	Timeout  int64         `json:"timeout_ms"`
 	Held     budget.Micros `json:"held_microusd"`
 	Cost     budget.Micros `json:"cost_microusd"`
-	Error    *failure      `json:"error,omitempty"`
+	Error    *keep.Failure `json:"error,omitempty"`
 }
 
 func (j *job) status(context.Context) (statusFile, error) {
 	r := j.record()
 	f := statusFile{
 		Job: r.Number, Key: r.Key, State: r.State, Kind: r.Kind, Provider: r.Provider, Model: r.Model,
-		Created: stamp(r.Created), Started: stamp(r.Started), Ended: stamp(r.Ended),
+		Created: keep.Stamp(r.Created), Started: keep.Stamp(r.Started), Ended: keep.Stamp(r.Ended),
 		Timeout: r.Timeout, Cost: max(r.Cost, r.Paid), Error: r.Failure,
 	}
 	if !r.State.ended() {
@@ -244,13 +204,3 @@ func (j *job) control(ctx context.Context, words []string) ([]byte, error) {
 }
 
 func (j *job) commands(context.Context) ([]byte, error) { return []byte("cancel\n"), nil }
-
-// modTime is when something happened to the job last.
-func (r *record) modTime() time.Time {
-	for _, t := range []time.Time{r.Ended, r.Started} {
-		if !t.IsZero() {
-			return t
-		}
-	}
-	return r.Created
-}

@@ -5,11 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"strconv"
 	"strings"
 	"time"
 
 	"agent9/fsys"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
@@ -20,12 +20,12 @@ type jobs struct{ s *Service }
 
 // Walk is one look-up of a number, or two of a name.
 func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	if n, ok := number(name); ok {
+	if n, ok := keep.Number(name); ok {
 		return d.s.dir(ctx, n)
 	}
-	switch entry, err := d.s.lookUp(ctx, d.s.st, name); {
+	switch entry, err := d.s.keys.LookUp(ctx, d.s.st, name); {
 	case err == nil:
-		return d.s.dir(ctx, entry.Job)
+		return d.s.dir(ctx, entry.Number)
 	case !missing(err):
 		return nil, err
 	}
@@ -36,21 +36,12 @@ func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	return draftDir(d.s, name, made), nil
 }
 
-// number reads the name of a directory that is a job's number.
-func number(name string) (int64, bool) {
-	if name == "" || name[0] == '0' || strings.Trim(name, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(name, 10, 64)
-	return n, err == nil
-}
-
 func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
 	j, err := s.job(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	return fsys.NewTableWith(jobFiles{j}), nil
+	return keep.Dir(j, files), nil
 }
 
 // List reads names only; a job is read when somebody looks at it.
@@ -64,14 +55,14 @@ func (d jobs) List(ctx context.Context) ([]fsys.Entry, error) {
 		if name == "" {
 			name = strings.TrimLeft(p.Key[len(listPrefix):], "0")
 		}
-		list = append(list, fsys.Entry{Name: name, Node: later{d, name}})
+		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
 	}
 	for p, err := range store.All(ctx, d.s.st, draftPref) {
 		if err != nil {
 			return nil, err
 		}
 		name := p.Key[len(draftPref):]
-		list = append(list, fsys.Entry{Name: name, Node: later{d, name}})
+		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
 	}
 	return list, nil
 }
@@ -85,9 +76,9 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 		return nil, fsys.E(fsys.Invalid, "a name of digits only is a job's number")
 	}
 	err := d.s.st.Update(ctx, func(tx store.Store) error {
-		switch entry, err := d.s.lookUp(ctx, tx, name); {
+		switch entry, err := d.s.keys.LookUp(ctx, tx, name); {
 		case err == nil:
-			return fsys.E(fsys.Exist, fmt.Sprintf("the name %s stands for job %d", name, entry.Job))
+			return fsys.E(fsys.Exist, fmt.Sprintf("the name %s stands for job %d", name, entry.Number))
 		case !missing(err):
 			return err
 		}
@@ -110,62 +101,8 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 	if err != nil {
 		return nil, err
 	}
-	return later{d, name}, nil
+	return keep.Later(d, name), nil
 }
 
 // Stat gives the directory its permissions; when it changed is not kept.
 func (d jobs) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
-
-// later is the directory that has a name when something is done with it: a
-// draft becomes a job.
-type later struct {
-	jobs jobs
-	name string
-}
-
-var (
-	_ fsys.Dir     = later{}
-	_ fsys.Remover = later{}
-)
-
-func (l later) now(ctx context.Context) (fsys.Node, error) { return l.jobs.Walk(ctx, l.name) }
-
-func (l later) Stat(ctx context.Context) (fsys.Info, error) {
-	n, err := l.now(ctx)
-	if err != nil {
-		return fsys.Info{}, err
-	}
-	return n.Stat(ctx)
-}
-
-func (l later) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
-	n, err := l.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return n.Open(ctx, flag)
-}
-
-func (l later) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	n, err := l.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return fsys.Walk(ctx, n, name)
-}
-
-func (l later) List(ctx context.Context) ([]fsys.Entry, error) {
-	n, err := l.now(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return fsys.List(ctx, n)
-}
-
-func (l later) Remove(ctx context.Context) error {
-	n, err := l.now(ctx)
-	if err != nil {
-		return err
-	}
-	return fsys.Remove(ctx, n)
-}

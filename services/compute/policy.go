@@ -1,10 +1,8 @@
 package compute
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
@@ -56,11 +55,11 @@ type Policy struct {
 	// DefaultTimeout is for requests without timeout_ms.
 	DefaultTimeout int64 `json:"default_timeout_ms"`
 	// IdempotencyTTL is how long a key stands for its job.
-	IdempotencyTTL Duration `json:"idempotency_ttl"`
+	IdempotencyTTL keep.Duration `json:"idempotency_ttl"`
 	// Of jobs that have ended, those of the last KeepResults are kept, and no
 	// more than KeepBytes of them.
-	KeepResults Duration `json:"keep_results"`
-	KeepBytes   int64    `json:"keep_bytes"`
+	KeepResults keep.Duration `json:"keep_results"`
+	KeepBytes   int64         `json:"keep_bytes"`
 }
 
 // A Fallback is a provider, or any that has the model; without a model it is
@@ -87,8 +86,8 @@ func defaultPolicy() Policy {
 		MaxConcurrent:  16,
 		MaxQueued:      1024,
 		DefaultTimeout: 3_600_000,
-		IdempotencyTTL: Duration(day),
-		KeepResults:    Duration(30 * day),
+		IdempotencyTTL: keep.Duration(keep.Day),
+		KeepResults:    keep.Duration(30 * keep.Day),
 		KeepBytes:      1 << 30,
 	}
 }
@@ -96,20 +95,21 @@ func defaultPolicy() Policy {
 // maxTimeout is a day, in milliseconds.
 const maxTimeout = 24 * 3_600_000
 
-func (p *Policy) limits() limits { return limits{p.MaxConcurrent, p.MaxQueued, p.rates()} }
+// limit makes p hold for what comes, and for what waits.
+func (s *Service) limit(p Policy) {
+	s.mu.Lock()
+	s.rates = p.rates()
+	s.mu.Unlock()
+	s.crew.Limit(p.MaxConcurrent, p.MaxQueued)
+}
 
 func (p *Policy) rates() rates { return rates{p.RequestsPerMinute, p.TokensPerMinute} }
 
 // parsePolicy reads a policy strictly.
 func parsePolicy(doc []byte) (Policy, error) {
 	p := defaultPolicy()
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
+	if err := fsys.Strictly(doc, &p); err != nil {
 		return Policy{}, fsys.Wrap(fsys.Invalid, "policy", err)
-	}
-	if d.More() {
-		return Policy{}, fsys.E(fsys.Invalid, "policy: there is more after the JSON object")
 	}
 	return p, p.check()
 }
@@ -232,12 +232,7 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 		if err := store.PutJSON(ctx, tx, policyKey, p); err != nil {
 			return err
 		}
-		store.After(tx, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.limit = p.limits()
-			s.dispatch()
-		})
+		store.After(tx, func() { s.limit(p) })
 		return s.config.Note(tx, "compute.policy", p)
 	})
 }

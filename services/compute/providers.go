@@ -7,6 +7,7 @@ import (
 
 	"agent9/fsys"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 )
 
 // provider returns the provider called id, or nil.
@@ -41,7 +42,7 @@ type providerHealth struct {
 	Failures int            `json:"failures,omitempty"`
 	Until    string         `json:"aside_until,omitempty"`
 	Latency  []modelLatency `json:"latency,omitempty"`
-	Error    *failure       `json:"error,omitempty"`
+	Error    *keep.Failure  `json:"error,omitempty"`
 }
 
 type modelLatency struct {
@@ -53,7 +54,7 @@ type modelLatency struct {
 
 func healthOf(ctx context.Context, r *provider.Runner) providerHealth {
 	c, h := r.Catalog(ctx), r.Health()
-	f := providerHealth{OK: c.Err == nil && h.Failures == 0, State: "ok", Checked: stamp(c.Checked), Failures: h.Failures, Until: stamp(h.Until)}
+	f := providerHealth{OK: c.Err == nil && h.Failures == 0, State: "ok", Checked: keep.Stamp(c.Checked), Failures: h.Failures, Until: keep.Stamp(h.Until)}
 	for _, l := range r.Latencies() {
 		f.Latency = append(f.Latency, modelLatency{l.Model, l.First.Milliseconds(), l.Total.Milliseconds(), l.Runs})
 	}
@@ -61,9 +62,9 @@ func healthOf(ctx context.Context, r *provider.Runner) providerHealth {
 	case err == nil:
 		return f
 	case h.Until.IsZero():
-		f.State, f.Error = "failing", failureOf(err)
+		f.State, f.Error = "failing", keep.FailureOf(err)
 	default:
-		f.State, f.Error = "aside", failureOf(err)
+		f.State, f.Error = "aside", keep.FailureOf(err)
 	}
 	return f
 }

@@ -120,7 +120,7 @@ func (s *Service) pace(ctx context.Context, tx store.Store, r rates, req provide
 // it was submitted.
 func (s *Service) paceEnd(ctx context.Context, tx store.Store, r record) error {
 	s.mu.Lock()
-	limited := s.limit.rates.tokens > 0
+	limited := s.rates.tokens > 0
 	s.mu.Unlock()
 	more := r.tokens() - r.Counted
 	if !limited || more <= 0 {

@@ -1,12 +1,11 @@
 package compute
 
 import (
-	"fmt"
 	"time"
 
-	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 )
 
 // State is where a job is.
@@ -36,7 +35,7 @@ type record struct {
 	Created  time.Time       `json:"created"`
 	Started  time.Time       `json:"started"`
 	Ended    time.Time       `json:"ended"`
-	Failure  *failure        `json:"failure,omitempty"`
+	Failure  *keep.Failure   `json:"failure,omitempty"`
 	Hold     string          `json:"hold"`
 	Held     budget.Micros   `json:"held"`
 	Free     bool            `json:"free"`
@@ -57,20 +56,6 @@ type record struct {
 	Hidden   []string      `json:"hidden,omitempty"` // files that were removed
 }
 
-// failure is an error as files show it.
-type failure struct {
-	Code   string `json:"code"`
-	Reason string `json:"reason"`
-}
-
-func failureOf(err error) *failure {
-	f := &failure{fsys.CodeOf(err).String(), fsys.ReasonOf(err)}
-	if f.Reason == "" {
-		f.Reason = f.Code
-	}
-	return f
-}
-
 // The keys of the records. Numbers are padded, so that they sort.
 const (
 	nextKey    = "next"
@@ -78,21 +63,20 @@ const (
 	policyKey  = "policy"
 	openPrefix = "open/"  // jobs that have not ended: nothing
 	listPrefix = "list/"  // jobs: the name
-	keyPrefix  = "key/"   // journal, by idempotency key
 	draftPref  = "draft/" // drafts, by name: when made
-
-	expiryPrefix = "exp/" // journal, by when an entry expires, and key: nothing
-	endedPrefix  = "end/" // jobs that have ended, by when: nothing
 )
 
-func padded(n int64) string     { return fmt.Sprintf("%016d", n) }
-func recordKey(n int64) string  { return "rec/" + padded(n) }
-func requestKey(n int64) string { return "req/" + padded(n) }
-func resultKey(n int64) string  { return "res/" + padded(n) }
-func openKey(n int64) string    { return openPrefix + padded(n) }
-func listKey(n int64) string    { return listPrefix + padded(n) }
-func outputView(n int64) string { return "out/" + padded(n) + "/" }
-func chunksView(n int64) string { return "chunks/" + padded(n) + "/" }
+func recordKey(n int64) string  { return "rec/" + keep.Padded(n) }
+func requestKey(n int64) string { return "req/" + keep.Padded(n) }
+func resultKey(n int64) string  { return "res/" + keep.Padded(n) }
+func openKey(n int64) string    { return openPrefix + keep.Padded(n) }
+func listKey(n int64) string    { return listPrefix + keep.Padded(n) }
+func outputView(n int64) string { return "out/" + keep.Padded(n) + "/" }
+func chunksView(n int64) string { return "chunks/" + keep.Padded(n) + "/" }
+
+// IsSetting reports whether what is stored at key is what the operator has set,
+// and not what was asked of models: a copy of an agent is given it.
+func IsSetting(key string) bool { return key == policyKey }
 
 // totals are sums over all jobs that there are, and of what was ever spent.
 type totals struct {

@@ -53,7 +53,7 @@ func (s *Service) remove(ctx context.Context, j *job) error {
 // unlist takes away the names of r's job.
 func (s *Service) unlist(ctx context.Context, tx store.Store, r record) error {
 	if r.Key != "" && !r.Removing {
-		if err := s.forgetKey(ctx, tx, r.Key, r.Number, time.Time{}); err != nil {
+		if err := s.keys.Forget(ctx, tx, r.Key, r.Number, time.Time{}); err != nil {
 			return err
 		}
 	}

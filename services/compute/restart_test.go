@@ -63,7 +63,7 @@ func TestOrderlyEnd(t *testing.T) {
 	d.ask(say("use 1 2;begin;wait forever", `"max_cost_microusd":100`))
 	d.ask(say("use 1 2;begin;wait forever", `"max_cost_microusd":100`))
 	d.begun("1")
-	ctx, cancel := context.WithTimeout(d.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(d.ctx, 90*time.Second)
 	defer cancel()
 	d.must(d.svc.Close(ctx))
 	if s := d.status("1"); s.State != compute.Failed || s.Error.Reason != "interrupted" || s.Cost != 30 {

@@ -2,25 +2,14 @@ package compute
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
-	"agent9/fsys"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
 // jobOverhead is what a job counts besides its request, streams and result.
 const jobOverhead = 1 << 10
-
-// grace is how long what has ended stays in any case, for who waited for it.
-const grace = time.Minute
-
-// endedKey is where to find an ended job by when that was.
-func endedKey(r record) string {
-	return endedPrefix + padded(r.Ended.UnixMilli()) + "/" + padded(r.Number)
-}
 
 // streamed is how many bytes the streams of j have.
 func (j *job) streamed() int64 {
@@ -38,7 +27,7 @@ func (s *Service) keep(ctx context.Context, tx store.Store, r record) error {
 	if err := s.count(ctx, tx, func(t *totals) { t.Kept += r.Size }); err != nil {
 		return err
 	}
-	if err := tx.Put(ctx, endedKey(r), nil); err != nil {
+	if err := tx.Put(ctx, keep.EndedKey(r.Ended, r.Number), nil); err != nil {
 		return err
 	}
 	return s.sweepJobs(ctx, tx)
@@ -49,7 +38,7 @@ func (s *Service) unkeep(ctx context.Context, tx store.Store, r record) error {
 	if err := s.count(ctx, tx, func(t *totals) { t.Kept = max(t.Kept-r.Size, 0) }); err != nil {
 		return err
 	}
-	return tx.Delete(ctx, endedKey(r))
+	return tx.Delete(ctx, keep.EndedKey(r.Ended, r.Number))
 }
 
 // sweepJobs removes the oldest of what has ended that are too old or too much.
@@ -58,41 +47,11 @@ func (s *Service) sweepJobs(ctx context.Context, tx store.Store) error {
 	if err != nil {
 		return err
 	}
-	page, err := tx.List(ctx, endedPrefix, "", sweepMost)
-	if err != nil {
-		return err
-	}
-	now := s.config.Now()
-	for _, pair := range page {
-		ended, n, err := parseEnded(pair.Key)
-		if err != nil {
-			return err
-		}
+	old := func(age time.Duration) (bool, error) {
 		t, err := s.totals(ctx, tx)
-		if err != nil {
-			return err
-		}
-		age := now.Sub(ended)
-		if age < grace || age < time.Duration(p.KeepResults) && t.Kept <= p.KeepBytes {
-			return nil
-		}
-		if err := s.sweep(ctx, tx, n); err != nil {
-			return err
-		}
+		return age >= time.Duration(p.KeepResults) || t.Kept > p.KeepBytes, err
 	}
-	return nil
-}
-
-func parseEnded(key string) (ended time.Time, n int64, err error) {
-	ms, number, _ := strings.Cut(key[len(endedPrefix):], "/")
-	at, err := strconv.ParseInt(ms, 10, 64)
-	if err == nil {
-		n, err = strconv.ParseInt(number, 10, 64)
-	}
-	if err != nil {
-		return time.Time{}, 0, fsys.E(fsys.Internal, fmt.Sprintf("the database has an ended job that is called %q", key))
-	}
-	return time.UnixMilli(at), n, nil
+	return keep.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
 }
 
 // sweep removes job n, which has ended. Its key stands for it as long as it
@@ -103,15 +62,12 @@ func (s *Service) sweep(ctx context.Context, tx store.Store, n int64) error {
 		return err
 	}
 	if r.Key != "" {
-		if err := s.forgetKey(ctx, tx, r.Key, n, s.config.Now()); err != nil {
+		if err := s.keys.Forget(ctx, tx, r.Key, n, s.config.Now()); err != nil {
 			return err
 		}
 	}
 	r.Key = ""
-	s.mu.Lock()
-	j := s.known[n].Value()
-	s.mu.Unlock()
-	return s.delete(ctx, tx, j, r, "swept")
+	return s.delete(ctx, tx, s.jobs.Known(n), r, "swept")
 }
 
 // dropLogs deletes the streams of r's job, which is j if it is in memory.
@@ -142,11 +98,7 @@ func (s *Service) dropLogs(ctx context.Context, tx store.Store, j *job, r record
 
 // vanish makes job n, if it is in memory, one that is no longer there.
 func (s *Service) vanish(n int64) {
-	s.mu.Lock()
-	j := s.known[n].Value()
-	s.removed++
-	delete(s.known, n)
-	s.mu.Unlock()
+	j := s.jobs.Remove(n)
 	if j == nil {
 		return
 	}

@@ -113,7 +113,7 @@ func bubble(t *testing.T, policy string, test func(d *desk), providers ...provid
 		d := newDeskOn(t, mem.New(), &fake.Provider{}, runners...)
 		d.policy(policy)
 		test(d)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
 		d.must(d.svc.Close(ctx))
 		d.stop()

@@ -2,11 +2,11 @@ package compute
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
 
@@ -22,8 +22,8 @@ func (s *Service) submitNew(ctx context.Context, raw []byte) ([]byte, error) {
 // submit makes sub a job, or finds the one that it already is, and replies
 // with its number.
 func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
-	if n, err := s.prior(ctx, s.st, sub); n != 0 || err != nil {
-		return reply(n), err
+	if n, err := s.keys.Prior(ctx, s.st, sub.key, sub.hash); n != 0 || err != nil {
+		return keep.Reply(n), err
 	}
 	p, err := s.readPolicy(ctx, s.st)
 	if err != nil {
@@ -33,52 +33,15 @@ func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.claim()
+	now, err := s.crew.Claim()
 	if err != nil {
 		return nil, err
 	}
 	n, fresh, err := s.record(ctx, sub, pl, now)
 	if !fresh {
-		s.unclaim(now)
+		s.crew.Unclaim(now)
 	}
-	return reply(n), err
-}
-
-func reply(n int64) []byte {
-	if n == 0 {
-		return nil
-	}
-	return append(strconv.AppendInt(nil, n, 10), '\n')
-}
-
-// claim takes room for one more job, and says whether it may run now.
-func (s *Service) claim() (now bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.full(); err != nil {
-		return false, err
-	}
-	s.recording++
-	if len(s.queue) == 0 && s.claimed == 0 && s.running < s.limit.running {
-		s.running++
-		return true, nil
-	}
-	s.claimed++
-	return false, nil
-}
-
-// unclaim gives the room back.
-func (s *Service) unclaim(now bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.recording--
-	if now {
-		s.running--
-	} else {
-		s.claimed--
-	}
-	s.dispatch()
-	s.settled()
+	return keep.Reply(n), err
 }
 
 // record writes down a job with its money, in one transaction with the look
@@ -87,10 +50,10 @@ func (s *Service) unclaim(now bool) {
 func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool) (n int64, fresh bool, err error) {
 	var j *job
 	err = s.st.Update(ctx, func(tx store.Store) error {
-		if n, err = s.prior(ctx, tx, sub); n != 0 || err != nil {
+		if n, err = s.keys.Prior(ctx, tx, sub.key, sub.hash); n != 0 || err != nil {
 			return err
 		}
-		if n, err = s.next(ctx, tx); err != nil {
+		if n, err = keep.Next(ctx, tx, nextKey); err != nil {
 			return err
 		}
 		counted, err := s.pace(ctx, tx, pl.rates, sub.req)
@@ -105,57 +68,30 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if err != nil {
 			return err
 		}
-		j = s.newJob(n, name, sub, pl, hold, now)
+		j = s.newJob(ctx, n, name, sub, pl, hold, now)
 		j.rec.Counted = counted
 		if err := s.putNew(ctx, tx, j.rec, sub); err != nil {
 			return err
 		}
-		s.enter(j)
+		s.jobs.Enter(n, j)
 		store.After(tx, func() {
 			fresh = true
 			if hold.Waits() {
-				s.unclaim(now)
+				s.crew.Unclaim(now)
 			} else {
-				s.launch(j, now)
+				s.crew.Launch(j, now)
 			}
 		})
 		return nil
 	})
 	if err != nil {
-		s.unenter(j)
+		s.jobs.Undo(n, j)
+		if j != nil {
+			j.spanEnd(fsys.Outcome(err))
+		}
 		return 0, false, err
 	}
 	return n, fresh, nil
-}
-
-// enter makes a job findable, just before its record can be read.
-func (s *Service) enter(j *job) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live[j.n] = j
-	s.remember(j)
-}
-
-// unenter forgets a job that was not recorded; j may be nil.
-func (s *Service) unenter(j *job) {
-	if j == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live[j.n] == j {
-		delete(s.live, j.n)
-		delete(s.known, j.n)
-	}
-}
-
-// next returns a number that no job ever had.
-func (s *Service) next(ctx context.Context, tx store.Store) (int64, error) {
-	last, err := store.GetJSON[int64](ctx, tx, nextKey)
-	if err != nil && !missing(err) {
-		return 0, err
-	}
-	return last + 1, store.PutJSON(ctx, tx, nextKey, last+1)
 }
 
 // submitted is the event of a new job.
@@ -179,7 +115,7 @@ func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *sub
 	if err := s.enterKey(ctx, tx, r, sub.hash); err != nil {
 		return err
 	}
-	if err := s.sweepKeys(ctx, tx); err != nil {
+	if err := s.keys.Sweep(ctx, tx); err != nil {
 		return err
 	}
 	for _, put := range []struct {
@@ -196,6 +132,15 @@ func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *sub
 		}
 	}
 	return s.config.Note(tx, "compute.submitted", submitted{r.Number, r.Provider, r.Model, r.Held, fsys.CallerOf(ctx)})
+}
+
+// enterKey makes the key of r stand for its job.
+func (s *Service) enterKey(ctx context.Context, tx store.Store, r record, hash string) error {
+	p, err := s.readPolicy(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return s.keys.Enter(ctx, tx, r.Key, keep.Key{Number: r.Number, Hash: hash, Expires: r.Created.Add(time.Duration(p.IdempotencyTTL))})
 }
 
 // count changes the totals.
@@ -217,12 +162,4 @@ func (s *Service) totals(ctx context.Context, st store.Store) (totals, error) {
 		t.Jobs = make(map[State]int64)
 	}
 	return t, err
-}
-
-// stamp is a time as files show it; empty for none.
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return fsys.Stamp(t)
 }

@@ -2,7 +2,6 @@ package compute
 
 import (
 	"context"
-	"sync"
 
 	"agent9/namespace/budget"
 )
@@ -33,8 +32,9 @@ func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
 	for _, state := range []State{Awaiting, Queued, Running, Done, Failed, Cancelled} {
 		t.Jobs[state] += 0
 	}
+	most, waiting := s.crew.Limits()
 	s.mu.Lock()
-	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Kept: t.Kept, Limits: usageLimits{s.limit.running, s.limit.queued, s.limit.rates.requests, s.limit.rates.tokens}}
+	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Kept: t.Kept, Limits: usageLimits{most, waiting, s.rates.requests, s.rates.tokens}}
 	s.mu.Unlock()
 	if a, ok := budget.From(ctx); ok {
 		b, err := a.Usage(ctx)
@@ -44,23 +44,4 @@ func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
 		u.Budget = &b
 	}
 	return u, nil
-}
-
-// snapshot is text that is read once, when it is first wanted.
-type snapshot struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (s *snapshot) get(read func() ([]byte, error)) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.text != nil {
-		return s.text, nil
-	}
-	text, err := read()
-	if err == nil {
-		s.text = text
-	}
-	return text, err
 }

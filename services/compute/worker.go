@@ -3,56 +3,14 @@ package compute
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	"agent9/services/internal/keep"
 	"agent9/store"
 )
-
-// launch starts or queues a job that has just been recorded.
-func (s *Service) launch(j *job, now bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.recording--
-	if now {
-		s.work(j)
-		return
-	}
-	s.claimed--
-	s.queue = append(s.queue, j)
-	s.dispatch()
-	s.settled()
-}
-
-// dispatch starts what may run, oldest first, with s.mu held.
-func (s *Service) dispatch() {
-	for len(s.queue) > 0 && s.running < s.limit.running && s.life.Err() == nil {
-		j := s.queue[0]
-		s.queue[0] = nil
-		s.queue = s.queue[1:]
-		s.running++
-		s.work(j)
-	}
-}
-
-// work gives j a worker, with s.mu held. The worker ends when the provider
-// returns, which the job's context makes it do.
-func (s *Service) work(j *job) {
-	s.ending++
-	go func() {
-		usage, err := s.run(j)
-		s.finish(j, usage, err)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.running--
-		s.ending--
-		s.dispatch()
-		s.settled()
-	}()
-}
 
 // change alters the record of j in a transaction, and in memory when that is
 // committed.
@@ -78,22 +36,9 @@ func (s *Service) cancel(j *job) error {
 	if over, err := s.cancelWaiting(j); over || err != nil {
 		return err
 	}
-	s.mu.Lock()
-	i := slices.Index(s.queue, j)
-	if i >= 0 {
-		s.queue = slices.Delete(s.queue, i, i+1)
-		s.ending++
-	}
-	s.mu.Unlock()
-	j.cancel(errCancelled)
-	if i < 0 {
-		return nil
-	}
-	err := s.finish(j, provider.Usage{}, errCancelled)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ending--
-	s.settled()
+	_, err := s.crew.Withdraw(j, func() { j.cancel(errCancelled) }, func() error {
+		return s.finish(j, provider.Usage{}, errCancelled)
+	})
 	return err
 }
 
@@ -103,7 +48,7 @@ type ended struct {
 	State  State         `json:"state"`
 	Cost   budget.Micros `json:"cost_microusd"`
 	Tokens int64         `json:"tokens"`
-	Error  *failure      `json:"error,omitempty"`
+	Error  *keep.Failure `json:"error,omitempty"`
 }
 
 // finish records how j ended, with its money, in one transaction, and lets its
@@ -177,7 +122,7 @@ func (r *record) end(now time.Time, usage provider.Usage, err error) {
 	default:
 		r.State = Failed
 	}
-	r.Failure = failureOf(err)
+	r.Failure = keep.FailureOf(err)
 }
 
 // putEnd stores r, which is before no longer.
@@ -211,16 +156,14 @@ func (j *job) ended(r record) {
 	j.mu.Lock()
 	j.rec = r
 	j.mu.Unlock()
-	j.s.mu.Lock()
-	delete(j.s.live, j.n)
-	j.s.mu.Unlock()
+	j.s.jobs.Leave(j.n)
 	j.release()
 }
 
 // leave is ended for a job whose end could not be recorded.
 func (j *job) leave(err error) {
 	j.mu.Lock()
-	j.rec.State, j.rec.Ended, j.rec.Failure = Failed, j.s.config.Now(), failureOf(err)
+	j.rec.State, j.rec.Ended, j.rec.Failure = Failed, j.s.config.Now(), keep.FailureOf(err)
 	j.mu.Unlock()
 	j.release()
 }
@@ -229,6 +172,13 @@ func (j *job) release() {
 	close(j.done)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.spanEnd != nil {
+		code := ""
+		if j.rec.Failure != nil {
+			code = j.rec.Failure.Code
+		}
+		j.spanEnd(code)
+	}
 	if j.output != nil {
 		j.output.Tape().End()
 		j.chunks.Tape().End()

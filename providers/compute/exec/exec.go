@@ -12,7 +12,9 @@
 // The command is a process group of its own, which is killed when the request
 // is cancelled. The answer ends when the command does: what it leaves behind
 // in its group is killed too, after half a second if it still holds the output
-// open.
+// open. A daemon that is killed takes the command along, under Linux; what is
+// left of it nevertheless, and of its requests, the next one on the same data
+// removes with [Sweep].
 package exec
 
 import (
@@ -21,12 +23,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"agent9/fsys"
 	"agent9/providers/compute"
+	"agent9/providers/internal/marked"
 )
 
 // RequestVar is the environment variable that names the file with the request.
@@ -40,7 +44,19 @@ type Config struct {
 	Command string   // for sh -c
 	Dir     string   // where; empty is the daemon's own
 	Env     []string // nil is the daemon's own
+	// Data is the directory of the daemon, where requests are while they are
+	// answered; empty is the system's temporary one.
+	Data string
 }
+
+// Sweep ends what is left of commands of an earlier daemon whose data was in
+// the directory data, and removes their requests. No other daemon may use it.
+func Sweep(data string) {
+	marked.Kill(marked.Owner(data))
+	os.RemoveAll(requests(data)) // what cannot be removed is in nobody's way
+}
+
+func requests(data string) string { return filepath.Join(data, "requests") }
 
 type Provider struct{ config Config }
 
@@ -70,7 +86,7 @@ func (*Provider) Models(context.Context) ([]compute.Model, error) {
 }
 
 func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
-	file, err := requestFile(req)
+	file, err := p.requestFile(req)
 	if err != nil {
 		return compute.Usage{}, err
 	}
@@ -83,10 +99,13 @@ func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compu
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", p.config.Command)
 	cmd.Dir = p.config.Dir
 	cmd.Env = append(p.config.Env[:len(p.config.Env):len(p.config.Env)], RequestVar+"="+file)
+	if p.config.Data != "" {
+		cmd.Env = append(cmd.Env, marked.Var+"="+marked.Owner(p.config.Data))
+	}
 	cmd.Stdin = strings.NewReader(req.Last())
 	cmd.Stdout = out
 	cmd.Stderr = stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = marked.Attributes()
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = grace
 
@@ -111,8 +130,15 @@ func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compu
 }
 
 // requestFile writes req to a file that only this user can read.
-func requestFile(req compute.Request) (string, error) {
-	f, err := os.CreateTemp("", "agent9-request-*.json")
+func (p *Provider) requestFile(req compute.Request) (string, error) {
+	dir := ""
+	if p.config.Data != "" {
+		dir = requests(p.config.Data)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", fsys.Wrap(fsys.Unavailable, "a directory for requests", err)
+		}
+	}
+	f, err := os.CreateTemp(dir, "agent9-request-*.json")
 	if err != nil {
 		return "", fsys.Wrap(fsys.Unavailable, "the request could not be written to a file", err)
 	}

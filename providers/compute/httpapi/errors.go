@@ -83,7 +83,7 @@ func (a *API) Broken(err error) error {
 
 // Refused explains a response with an error status.
 func (a *API) Refused(status int, header http.Header, body []byte) error {
-	r := &Refusal{status, a.Redact(Message(body)), wait(header)}
+	r := &Refusal{status, a.Message(body), wait(header)}
 	if r.Message == "" {
 		r.Message = http.StatusText(status)
 	}
@@ -142,8 +142,15 @@ const longest = time.Hour
 
 // Message finds the words for people in the body of an error, in the forms
 // {error: {message}}, {error: text}, {detail: text}, {message: text},
-// {errors: [{message}]}, or plain text. It may be empty.
-func Message(body []byte) string {
+// {errors: [{message}]}, or plain text. It may be empty, is bounded, and has no
+// part of the key in it.
+func (a *API) Message(body []byte) string {
+	// Before it is cut, which may be in the middle of the key, and after, as
+	// JSON may have written the key in another way.
+	return a.Redact(message([]byte(a.Redact(string(body)))))
+}
+
+func message(body []byte) string {
 	type said struct {
 		Message string `json:"message"`
 	}
@@ -196,7 +203,7 @@ func (a *API) Redact(s string) string {
 
 // BrokeOff is the error of a stream in which the server reports one.
 func (a *API) BrokeOff(code fsys.Code, event []byte) error {
-	return fsys.E(code, "the server broke off: "+a.Redact(Message(event)))
+	return fsys.E(code, "the server broke off: "+a.Message(event))
 }
 
 // NotAnAnswer is the error of a server that does not speak its API.

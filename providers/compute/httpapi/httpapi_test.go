@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,9 +47,24 @@ func TestMessage(t *testing.T) {
 		`<html>`:                                "",
 		``:                                      "",
 	} {
-		if got := Message([]byte(body)); got != want {
+		if got := (&API{}).Message([]byte(body)); got != want {
 			t.Errorf("%s: got %q, want %q", body, got, want)
 		}
+	}
+}
+
+// What a server repeats is cut, and not in the middle of the key; JSON may have
+// written that in another way.
+func TestErrorsHaveNoPartOfTheKey(t *testing.T) {
+	a := &API{Key: "k-0123456789/abcdefghij"}
+	for before := range 30 {
+		body := strings.Repeat("x", 1000-before) + a.Key
+		if got := a.Message([]byte(body)); strings.Contains(got, "k-") {
+			t.Errorf("%d before the cut: …%s", before, got[len(got)-40:])
+		}
+	}
+	if got, want := a.Message([]byte(`{"error":"no k-0123456789\/abcdefghij"}`)), "no (the key)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

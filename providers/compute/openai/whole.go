@@ -50,7 +50,7 @@ func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Resp
 		return used, httpapi.NotAnAnswer(err)
 	}
 	if r.Error != nil && string(r.Error) != "null" {
-		return compute.Usage{}, fsys.E(fsys.Unavailable, "the server says: "+p.api.Redact(httpapi.Message(raw)))
+		return compute.Usage{}, fsys.E(fsys.Unavailable, "the server says: "+p.api.Message(raw))
 	}
 	size := 0
 	for _, c := range r.Choices {
