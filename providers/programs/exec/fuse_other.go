@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package exec
+
+func isFUSE(string) bool { return false }

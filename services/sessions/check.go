@@ -1,0 +1,115 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"agent9/services/internal/keep"
+	"agent9/store"
+	"agent9/store/check"
+)
+
+const noun = "session"
+
+// Check finds what is wrong with the sessions in st.
+func Check(ctx context.Context, st store.Updater, r *check.Report) error {
+	recs, err := check.Records[record](ctx, st, r, "rec/", noun)
+	if err != nil {
+		return err
+	}
+	want := map[string]map[string][]byte{listPrefix: {}, workPrefix: {}, idlePrefix: {}, keep.EndedPrefix: {}}
+	var should totals
+	most := int64(0)
+	for _, key := range slices.Sorted(maps.Keys(recs)) {
+		rec := recs[key]
+		if key != recordKey(rec.Number) {
+			r.Lost(fmt.Sprintf("the record %s says that it is of session %d", key, rec.Number), check.FromBackup)
+			return nil
+		}
+		most = max(most, rec.Number)
+		should.count(&rec, 1)
+		for key := range rec.index() {
+			prefix, _, _ := strings.Cut(key, "/")
+			want[prefix+"/"][key] = []byte{}
+		}
+		if err := checkOne(ctx, st, r, rec); err != nil {
+			return err
+		}
+	}
+	for prefix, what := range map[string]string{
+		listPrefix: "the list of sessions", workPrefix: "the index of sessions with something to do",
+		idlePrefix: "the index of sessions that will end by themselves", keep.EndedPrefix: "the index of sessions that have ended",
+	} {
+		if err := (check.Index{Prefix: prefix, What: what, Of: noun, Want: want[prefix]}).Check(ctx, st, r); err != nil {
+			return err
+		}
+	}
+	for _, prefix := range []string{"q/", "shown/", "out/", "said/"} {
+		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
+			no := check.Part(key, prefix)
+			_, ok := recs["rec/"+no]
+			return noun + " " + no, ok
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if t, ok, err := check.Record[totals](ctx, st, r, totalsKey, "the sums over all sessions"); err != nil {
+		return err
+	} else if ok && t != should {
+		r.Mend(fmt.Sprintf("%d open sessions and %d bytes of ended ones are counted, and there are %d and %d", t.Open, t.Kept, should.Open, should.Kept),
+			"counts them anew", check.PutJSON(st, totalsKey, should))
+	}
+	return keep.CheckNext(ctx, st, r, noun, nextKey, most)
+}
+
+// checkOne checks what was said in a session, and what waits there.
+func checkOne(ctx context.Context, st store.Updater, r *check.Report, rec record) error {
+	if _, err := check.Log(ctx, store.Sub(st, streamView(rec.Number)), r, fmt.Sprintf("the stream of session %d", rec.Number), nil); err != nil {
+		return err
+	}
+	lines := int64(0)
+	whole, err := check.Log(ctx, store.Sub(st, transcriptView(rec.Number)), r, fmt.Sprintf("the transcript of session %d", rec.Number), func(line []byte) error {
+		lines++
+		return check.IsJSON(line)
+	})
+	if err != nil {
+		return err
+	}
+	now := rec
+	now.Waiting, now.Queued = 0, 0
+	if whole {
+		now.Lines = lines
+	}
+	running := rec.Running == 0
+	for p, err := range store.All(ctx, st, queuePrefix(rec.Number)) {
+		if err != nil {
+			return err
+		}
+		q, ok, err := check.Record[queued](ctx, st, r, p.Key, fmt.Sprintf("a prompt that waits in session %d", rec.Number))
+		if err != nil || !ok {
+			return err
+		}
+		now.Prompts = max(now.Prompts, q.Prompt)
+		if q.Prompt == rec.Running {
+			running = true
+			continue
+		}
+		now.Waiting++
+		now.Queued += int64(len(p.Value))
+	}
+	if !running {
+		r.Lost(fmt.Sprintf("session %d answers prompt %d, which is not there", rec.Number, rec.Running), check.FromBackup)
+	}
+	if now.Waiting != rec.Waiting || now.Queued != rec.Queued || now.Lines != rec.Lines || now.Prompts != rec.Prompts {
+		r.Mend(fmt.Sprintf("the record of session %d has %d lines and %d prompts that wait (%d bytes), and there are %d and %d (%d bytes)",
+			rec.Number, rec.Lines, rec.Waiting, rec.Queued, now.Lines, now.Waiting, now.Queued), "counts them anew",
+			func(ctx context.Context) error {
+				return st.Update(ctx, func(tx store.Store) error { return put(ctx, tx, &rec, &now) })
+			})
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package sessions
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+	"weak"
+
+	"agent9/fsys"
+)
+
+// lapseTimer returns a timer that is not running. It does not keep s in
+// memory: what is due when s is gone is recorded when somebody looks.
+func lapseTimer(s *Service) *time.Timer {
+	p := weak.Make(s)
+	t := time.AfterFunc(math.MaxInt64, func() {
+		if s := p.Value(); s != nil {
+			s.lapseNow()
+		}
+	})
+	t.Stop()
+	return t
+}
+
+// firstDue reads when something is due first.
+func (s *Service) firstDue(ctx context.Context) error {
+	page, err := s.st.List(ctx, idlePrefix, "", 1)
+	if err != nil || len(page) == 0 {
+		return err
+	}
+	due, _, err := parseIdle(page[0].Key)
+	if err == nil {
+		s.arm(due)
+	}
+	return err
+}
+
+// arm sees to it that the timer looks at due, or before.
+func (s *Service) arm(due time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if (s.due.IsZero() || due.Before(s.due)) && s.life.Err() == nil {
+		s.due = due
+		s.timer.Reset(s.untilDue())
+	}
+}
+
+// untilDue is how long the timer runs, with s.mu held; it and the clock may
+// differ a little.
+func (s *Service) untilDue() time.Duration {
+	return max(s.due.Sub(s.opts.Now()), time.Millisecond)
+}
+
+// lapseNow is what the timer does.
+func (s *Service) lapseNow() {
+	if err := s.look(s.life); err != nil && s.life.Err() == nil {
+		slog.Error("idle sessions could not be ended", "agent", s.opts.Name, "err", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.due.IsZero() && s.life.Err() == nil {
+		s.timer.Reset(s.untilDue())
+	}
+}
+
+// look records what time has done: sessions that were idle for too long are
+// warned and end.
+func (s *Service) look(ctx context.Context) error {
+	s.mu.Lock()
+	now := s.opts.Now()
+	if lapsing := s.lapsing; lapsing != nil {
+		s.mu.Unlock()
+		select {
+		case <-lapsing:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if s.due.IsZero() || now.Before(s.due) || s.life.Err() != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	done := make(chan struct{})
+	s.lapsing, s.due = done, time.Time{}
+	s.mu.Unlock()
+	err := s.lapse(ctx, now)
+	s.mu.Lock()
+	s.lapsing = nil
+	close(done)
+	s.settled()
+	s.mu.Unlock()
+	if err != nil {
+		s.arm(now.Add(tryAgain))
+		return err
+	}
+	return s.firstDue(ctx)
+}
+
+// tryAgain is when the timer looks again after the store did not let it.
+const tryAgain = time.Minute
+
+// lapse warns and ends the sessions for which that is due.
+func (s *Service) lapse(ctx context.Context, now time.Time) error {
+	for {
+		page, err := s.st.List(ctx, idlePrefix, "", 1)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		key := page[0].Key
+		due, n, err := parseIdle(key)
+		if err != nil || now.Before(due) {
+			return err
+		}
+		if err := s.session(n).change(ctx, func(c *change) error { return c.lapse(key, now) }); err != nil {
+			return err
+		}
+	}
+}
+
+// lapse is what happens to a session that has been idle until what key says.
+func (c *change) lapse(key string, now time.Time) error {
+	if !c.index()[key] { // it is not so any longer
+		return nil
+	}
+	if !c.Warned {
+		c.Warned = true
+		if err := c.note("ending", told{Ends: fsys.Stamp(c.Ends)}); err != nil {
+			return err
+		}
+	}
+	if now.Before(c.Ends.Truncate(time.Millisecond)) {
+		return nil
+	}
+	return c.endAt(c.Ends, "", "nothing was said for "+c.Ends.Sub(c.Active).String())
+}
