@@ -6,11 +6,18 @@
 //	/budget       limits, usage, ledger               A
 //	/approvals    what waits for the operator         A
 //	/inbox  /deadletter  /outbox
-//	/logs
+//	/logs, /logs/output
+//	/state        the files of the agent's program
 //	/goals
+//	/skills
+//	/tools        paid from the agent's budget
 //	/identity
+//	/secrets      names only; the values are for services    A
+//	/sessions     paid from the agent's budget
 //	/compute      paid from the agent's budget
 //	/compute/policy                                   A
+//	/containers   paid from the agent's budget
+//	/containers/policy                                A
 //
 // A: only the operator may write there. A row of the table in mounts.go is all
 // that it takes to mount another service.
@@ -18,6 +25,8 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -25,12 +34,22 @@ import (
 	"agent9/namespace"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	sandboxes "agent9/providers/containers"
+	"agent9/providers/programs"
+	toolservers "agent9/providers/tools"
 	"agent9/services/compute"
+	"agent9/services/containers"
 	"agent9/services/goals"
 	"agent9/services/identity"
 	"agent9/services/inbox"
 	"agent9/services/logs"
+	"agent9/services/secrets"
+	"agent9/services/sessions"
+	"agent9/services/skills"
+	"agent9/services/state"
 	"agent9/services/status"
+	"agent9/services/ticks"
+	"agent9/services/tools"
 	"agent9/store"
 	"agent9/store/files"
 )
@@ -41,14 +60,27 @@ type House struct {
 	Life      context.Context
 	Ring      *identity.KeyRing
 	Providers []*provider.Runner
-	Limits    budget.Limits // of an agent that was given none
-	Now       func() time.Time
+	Sandboxes []*sandboxes.Runner
+	Tools     toolservers.Provider // may be nil
+	// Serve serves the tree of the agent called name to a program in one of its
+	// sandboxes, until conn or ctx ends.
+	Serve  func(ctx context.Context, name string, conn net.Conn)
+	Limits budget.Limits // of an agent that was given none
+	Now    func() time.Time
 	// Recipient finds the inbox of another agent for one who sends to it.
 	Recipient func(ctx context.Context, to string) (*Agent, error)
 	// Account finds the account above an agent's that is called name, and
 	// Moved is told when an agent's is below another one: see budget.Options.
 	Account func(ctx context.Context, tx store.Store, name string) (*budget.Account, error)
 	Moved   func(ctx context.Context, tx store.Store, agent, from, to string) error
+	Trace   fsys.Trace // may be nil
+	// Due is told when an agent has something to do; then its Work is called.
+	Due func(ctx context.Context, tx store.Store, agent string, d ticks.Due) error
+	// Programs makes a program as config says; nil: there are none.
+	Programs func(programs.Spec) (programs.Program, error)
+	// ServeTick opens a socket for a tick, and MountTick mounts for one. Each
+	// may be nil.
+	ServeTick, MountTick Share
 	// Happened is told of every event of every agent, as a line of JSON.
 	Happened func(agent string, line []byte)
 }
@@ -69,8 +101,15 @@ type Agent struct {
 	outbox    *inbox.Outbox
 	logs      *logs.Logs
 	goals     *files.Tree
+	skills    *skills.Service
+	secrets   *secrets.Service
+	sessions  *sessions.Service
 	identity  *identity.Service
 	compute   *compute.Service
+	sandboxes *containers.Service
+	tools     *tools.Service
+	state     *state.State
+	ticks     *ticks.Service
 
 	operator, self *namespace.Namespace
 }
@@ -78,14 +117,25 @@ type Agent struct {
 // The parts of an agent's store.
 const (
 	statusPart   = "status/"
-	budgetPart   = "budget/"
+	BudgetPart   = "budget/"
 	inboxPart    = "inbox/"
 	outboxPart   = "outbox/"
 	logsPart     = "logs/"
 	goalsPart    = "goals/"
+	skillsPart   = "skills/"
+	toolsPart    = "tools/"
+	secretsPart  = "secrets/"
+	sessionsPart = "sessions/"
 	identityPart = "identity/"
 	computePart  = "compute/"
+
+	containersPart = "containers/"
+	statePart      = "state/"
+	ticksPart      = "ticks/"
 )
+
+// secretsBox is the purpose for which secrets are sealed.
+const secretsBox = "secrets"
 
 // Create writes what a new agent begins with, in a transaction on its part of
 // the store.
@@ -97,8 +147,9 @@ func Create(ctx context.Context, tx store.Store, st store.Updater, house *House,
 	return err
 }
 
-// Open builds the agent whose part of the store is st.
-func Open(ctx context.Context, st store.Updater, house *House, name string) (*Agent, error) {
+// Open builds the agent whose part of the store is st. No other one has ever
+// had its id.
+func Open(ctx context.Context, st store.Updater, house *House, name, id string) (*Agent, error) {
 	a := &Agent{Name: name, house: house, st: st}
 	var err error
 	if a.logs, err = logs.Open(ctx, store.Sub(st, logsPart), logs.Options{
@@ -109,19 +160,29 @@ func Open(ctx context.Context, st store.Updater, house *House, name string) (*Ag
 	if a.identity, err = identity.Open(ctx, store.Sub(st, identityPart), house.Ring, name, a.note); err != nil {
 		return nil, err
 	}
+	if err := a.openTicks(ctx, store.Sub(st, ticksPart)); err != nil {
+		return nil, err
+	}
 	if a.status, err = status.Open(ctx, store.Sub(st, statusPart), status.Options{
 		Name:        name,
 		Pubkey:      a.identity.Pubkey(),
 		Fill:        a.fill,
 		Mounts:      func() string { return mountTable(a.self) },
-		CheckConfig: checkConfig,
+		CheckConfig: a.checkConfig,
 		Events:      a.logs.Trajectory(),
 		Changed:     a.stateChanged,
-		Note:        a.note,
+		Changing: func(ctx context.Context, tx store.Store, to status.State) error {
+			return a.ticks.Stopped(ctx, tx, to == status.Stopped)
+		},
+		Configured:   a.configured,
+		Reconfigured: func() { a.inbox.Recheck(); a.tools.Reconfigured() },
+		Commands:     commands(a.ticks.Verbs()),
+		Pending:      a.ticks.Alarms,
+		Note:         a.note,
 	}); err != nil {
 		return nil, err
 	}
-	if a.budget, err = budget.Open(ctx, store.Sub(st, budgetPart), budget.Options{
+	if a.budget, err = budget.Open(ctx, store.Sub(st, BudgetPart), budget.Options{
 		Name: name, Now: house.Now, Defaults: house.Limits, Note: a.note, Parent: house.Account,
 		Moved: func(ctx context.Context, tx store.Store, from, to string) error {
 			return house.Moved(ctx, tx, name, from, to)
@@ -130,32 +191,59 @@ func Open(ctx context.Context, st store.Updater, house *House, name string) (*Ag
 		return nil, err
 	}
 	a.approvals = budget.NewApprovals(house.Life, a.budget)
-	a.inbox = inbox.New(store.Sub(st, inboxPart), inbox.Options{Config: a.inboxConfig, Note: a.note})
+	a.inbox = inbox.New(store.Sub(st, inboxPart), a.inboxOptions())
 	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note); err != nil {
 		return nil, err
 	}
-	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note); err != nil {
+	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note, a.changed(goalsPath)); err != nil {
 		return nil, err
 	}
+	if a.state, err = state.New(ctx, store.Sub(st, statePart), state.Options{Note: a.note, Changed: a.changed(statePath)}); err != nil {
+		return nil, err
+	}
+	if a.skills, err = skills.Open(ctx, store.Sub(st, skillsPart), a.note); err != nil {
+		return nil, err
+	}
+	a.secrets = secrets.Open(secrets.Config{
+		Store: store.Sub(st, secretsPart), Box: house.Ring.Box(secretsBox), Agent: name, Note: a.note, Now: house.Now,
+	})
 	if a.compute, err = compute.Open(house.Life, compute.Config{
 		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,
-		Approvals: a.approvals,
+		Approvals: a.approvals, Trace: house.Trace,
 	}); err != nil {
+		return nil, err
+	}
+	if a.tools, err = tools.Open(house.Life, a.toolsOptions()); err != nil {
+		return nil, err
+	}
+	if a.sandboxes, err = containers.Open(house.Life, a.containersConfig(id)); err != nil {
 		return nil, err
 	}
 	if err := a.approvals.Start(ctx); err != nil {
 		return nil, err
 	}
+	if a.sessions, err = sessions.Open(house.Life, a.sessionOptions()); err != nil {
+		return nil, err
+	}
 	a.operator = a.view(viewer{operator: true})
 	a.self = a.view(viewer{})
-	return a, nil
+	// What is taken up again works in these trees.
+	return a, a.sessions.Start(house.Life)
 }
 
 // note records an event. It is a method, so that whoever can record an event
 // of an agent keeps the agent: there is never a second one of the same name.
 func (a *Agent) note(tx store.Store, event string, detail any) error {
-	return a.logs.Note(tx, event, detail)
+	return a.logs.Note(tx, event, a.tie(event, detail))
 }
+
+// Note records an event of the agent.
+func (a *Agent) Note(ctx context.Context, event string, detail any) error {
+	return a.logs.Event(ctx, event, detail)
+}
+
+// Pubkey returns the agent's public key, 64 hex digits.
+func (a *Agent) Pubkey() string { return a.identity.Pubkey() }
 
 // Operator returns the tree with all that the operator may do.
 func (a *Agent) Operator() fsys.Node { return a.operator.Root() }
@@ -172,10 +260,21 @@ func (a *Agent) Limited(rights func(mount string) (read, write bool)) fsys.Node 
 // Stopped reports whether the agent does no work.
 func (a *Agent) Stopped() bool { return a.status.State() == status.Stopped }
 
+// mayWork refuses what a stopped agent does not do.
+func (a *Agent) mayWork() error {
+	if a.Stopped() {
+		return errStopped
+	}
+	return nil
+}
+
 // Leave settles what the agent still holds of the accounts above it, in the
 // transaction that removes the agent.
 func (a *Agent) Leave(ctx context.Context, tx store.Store) error {
 	if err := a.budget.SettleAll(ctx, tx, "the agent was removed"); err != nil {
+		return err
+	}
+	if err := a.house.Due(ctx, tx, a.Name, ticks.Due{}); err != nil {
 		return err
 	}
 	return a.budget.Close(ctx, tx)
@@ -185,16 +284,19 @@ func (a *Agent) Leave(ctx context.Context, tx store.Store) error {
 // and ends what is read there.
 func (a *Agent) Remove() {
 	a.gone.Store(true)
-	for _, s := range []interface{ End() }{a.logs, a.budget, a.approvals, a.inbox, a.outbox} {
+	for _, s := range []interface{ End() }{a.logs, a.budget, a.approvals, a.inbox, a.outbox, a.sessions, a.tools} {
 		s.End()
 	}
 }
 
 func (a *Agent) stateChanged(s status.State) error {
 	if s == status.Stopped {
-		return a.compute.CancelAll()
+		a.sessions.Stop(errStopped)
+		a.ticks.Cut()
+		a.tools.Stop()
+		return errors.Join(a.compute.CancelAll(), a.sandboxes.StopAll())
 	}
-	return nil
+	return a.sessions.Start(a.house.Life)
 }
 
 func (a *Agent) inboxConfig() inbox.Config {
@@ -232,23 +334,49 @@ func (a *Agent) fill(ctx context.Context, r *status.Report) error {
 	if r.Queues.Inbox, r.Queues.DeadLetter, err = a.inbox.Depth(ctx); err != nil {
 		return err
 	}
-	r.Queues.Jobs = a.compute.Unfinished()
-	r.Queues.Approvals, err = a.approvals.Waiting(ctx)
-	return err
+	r.Queues.Jobs = a.compute.Unfinished() + a.sandboxes.Unfinished()
+	if r.Queues.Approvals, err = a.approvals.Waiting(ctx); err != nil {
+		return err
+	}
+	return a.tickState(ctx, r)
 }
 
 // Interrupted reports whether the agent whose part of the store is st has work
-// that the end of the daemon cut off. Open settles it.
+// that the end of the daemon cut off, or that waits, or files that were being
+// written. Open settles it, or goes on with it.
 func Interrupted(ctx context.Context, st store.Updater) (bool, error) {
-	return compute.Interrupted(ctx, store.Sub(st, computePart))
+	for _, part := range []struct {
+		prefix string
+		open   func(context.Context, store.Store) (bool, error)
+	}{
+		{computePart, compute.Interrupted},
+		{containersPart, containers.Interrupted},
+		{toolsPart, tools.Interrupted},
+		{sessionsPart, sessions.Interrupted},
+		{goalsPart, files.Untold},
+		{statePart, files.Untold},
+	} {
+		if open, err := part.open(ctx, store.Sub(st, part.prefix)); open || err != nil {
+			return open, err
+		}
+	}
+	return false, nil
 }
 
 // Wait waits until the work that was cut off has ended and is recorded.
-func (a *Agent) Wait(ctx context.Context) error { return a.compute.Wait(ctx) }
+func (a *Agent) Wait(ctx context.Context) error {
+	if err := a.sessions.Wait(ctx); err != nil {
+		return err
+	}
+	if err := a.sandboxes.Wait(ctx); err != nil {
+		return err
+	}
+	return a.endTicks(ctx, a.compute.Wait(ctx))
+}
 
 // Close cuts off what the agent is doing and waits until that is recorded, or
 // until ctx ends.
 func (a *Agent) Close(ctx context.Context) error {
 	a.approvals.End()
-	return a.compute.Close(ctx)
+	return errors.Join(a.endTicks(ctx, a.sessions.Close(ctx)), a.sandboxes.Close(ctx), a.compute.Close(ctx), a.tools.Close(ctx))
 }

@@ -8,6 +8,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace"
 	"agent9/services/status"
+	"agent9/services/tools"
 )
 
 // row is a mount of an agent.
@@ -19,6 +20,14 @@ type row struct {
 	paid    bool // from the agent's budget
 }
 
+// The paths of mounts that are looked up.
+const (
+	statePath  = "/state"
+	outboxPath = "/outbox"
+	goalsPath  = "/goals"
+	ctlPath    = "/ctl" // only in a tick
+)
+
 var rows = []row{
 	{path: "/", service: "status", root: func(a *Agent) fsys.Node { return a.status.Root() }},
 	{path: "/config", service: "status", root: func(a *Agent) fsys.Node { return a.status.ConfigFile() }, admin: true},
@@ -26,11 +35,19 @@ var rows = []row{
 	{path: "/approvals", service: "budget", root: func(a *Agent) fsys.Node { return a.approvals.Root() }, admin: true},
 	{path: "/inbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.Root() }},
 	{path: "/deadletter", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.DeadLetter() }},
-	{path: "/outbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.outbox.Root() }},
+	{path: outboxPath, service: "inbox", root: func(a *Agent) fsys.Node { return a.outbox.Root() }},
 	{path: "/logs", service: "logs", root: func(a *Agent) fsys.Node { return a.logs.Root() }},
-	{path: "/goals", service: "goals", root: func(a *Agent) fsys.Node { return a.goals.Root() }},
+	{path: "/logs/output", service: "ticks", root: func(a *Agent) fsys.Node { return a.ticks.Output() }},
+	{path: goalsPath, service: "goals", root: func(a *Agent) fsys.Node { return a.goals.Root() }},
+	{path: statePath, service: "state", root: func(a *Agent) fsys.Node { return a.state.Root() }},
+	{path: "/skills", service: "skills", root: func(a *Agent) fsys.Node { return a.skills.Root() }},
+	{path: "/tools", service: "tools", root: func(a *Agent) fsys.Node { return a.tools.Root() }, paid: true},
 	{path: "/identity", service: "identity", root: func(a *Agent) fsys.Node { return a.identity.Root() }},
+	{path: "/secrets", service: "secrets", root: func(a *Agent) fsys.Node { return a.secrets.Root() }, admin: true},
 	{path: "/compute", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Root() }, paid: true},
+	{path: "/containers", service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Root() }, paid: true},
+	{path: "/containers/policy", service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Policy() }, admin: true},
+	{path: "/sessions", service: "sessions", root: func(a *Agent) fsys.Node { return a.sessions.Root() }, paid: true},
 	{path: "/compute/policy", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Policy() }, admin: true},
 }
 
@@ -38,16 +55,29 @@ var rows = []row{
 type viewer struct {
 	operator bool
 	rights   func(mount string) (read, write bool) // nil: all
+	// room is that of a tick, and instead what is mounted there in place of
+	// the roots of rows, or beside them; nil for everybody else.
+	room    *room
+	instead map[string]fsys.Node
 }
 
 // view builds the tree that v sees.
 func (a *Agent) view(v viewer) *namespace.Namespace {
 	ns := &namespace.Namespace{Refused: a.refused, Ended: a.gone.Load}
+	rows := rows
+	if v.room != nil {
+		ns.Ended = func() bool { return v.room.over.Load() || a.gone.Load() }
+		rows = append(slices.Clip(rows), row{path: ctlPath, service: "status"})
+	}
 	for _, r := range rows {
+		root := v.instead[r.path]
+		if root == nil {
+			root = r.root(a)
+		}
 		var gates []namespace.Option
 		if v.rights != nil {
 			read, write := v.rights(r.path)
-			gates = append(gates, namespace.Always(levelOf(read, write)))
+			gates = append(gates, namespace.Allow(read, write))
 		}
 		if !v.operator {
 			gates = append(gates, namespace.Access(func() namespace.Level { return a.levelAt(r.path) }))
@@ -55,10 +85,13 @@ func (a *Agent) view(v viewer) *namespace.Namespace {
 				gates = append(gates, namespace.Always(namespace.ReadOnly))
 			}
 		}
+		if v.room != nil {
+			gates = append(gates, own())
+		}
 		if r.paid {
 			gates = append(gates, a.working(), namespace.Spend(a.budget))
 		}
-		if err := ns.Mount(r.path, service{r.root(a)}, gates...); err != nil {
+		if err := ns.Mount(r.path, service{root}, gates...); err != nil {
 			panic(err) // the table above is wrong
 		}
 	}
@@ -68,18 +101,6 @@ func (a *Agent) view(v viewer) *namespace.Namespace {
 type service struct{ root fsys.Node }
 
 func (s service) Root() fsys.Node { return s.root }
-
-func levelOf(read, write bool) namespace.Level {
-	switch {
-	case read && write:
-		return namespace.Full
-	case read:
-		return namespace.ReadOnly
-	case write:
-		return namespace.NoRead
-	}
-	return namespace.Disabled
-}
 
 // levelAt is what the configuration allows at a mount: that of the longest
 // path that is a prefix.
@@ -107,7 +128,15 @@ func CheckMount(path string) error {
 	return fsys.E(fsys.Invalid, "nothing is mounted at "+path+"; there are "+strings.Join(paths, " "))
 }
 
-func checkConfig(c status.Config) error {
+func (a *Agent) checkConfig(c status.Config) error {
+	if c.Program != nil {
+		if _, err := a.program(*c.Program); err != nil {
+			return err
+		}
+	}
+	if err := tools.CheckServers(c.Tools); err != nil {
+		return err
+	}
 	for path, l := range c.Mounts {
 		if err := CheckMount(path); err != nil {
 			return fsys.Wrap(fsys.Invalid, "mounts", err)
@@ -119,11 +148,13 @@ func checkConfig(c status.Config) error {
 	return nil
 }
 
+var errStopped = fsys.E(fsys.Busy, "the agent is stopped; write start to its ctl")
+
 // working refuses to begin what costs while the agent is stopped.
 func (a *Agent) working() namespace.Option {
 	return namespace.Gated(func() string { return "" }, func(ctx context.Context, op namespace.Op, effect fsys.Effect) (context.Context, error) {
 		if op == namespace.Write && effect == fsys.Spends && a.Stopped() {
-			return nil, fsys.E(fsys.Busy, "the agent is stopped; write start to its ctl")
+			return nil, errStopped
 		}
 		return ctx, nil
 	})

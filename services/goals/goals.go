@@ -16,15 +16,28 @@ import (
 )
 
 // New returns the goals that are kept in st, which may be empty. note, which
-// may be nil, records an event in the transaction of what it tells of.
-func New(ctx context.Context, st store.Updater, note func(tx store.Store, event string, detail any) error) (*files.Tree, error) {
+// may be nil, records an event in the transaction of what it tells of; changed,
+// which may be nil, is told there which path was changed.
+func New(ctx context.Context, st store.Updater, note func(tx store.Store, event string, detail any) error, changed func(ctx context.Context, tx store.Store, path string) error) (*files.Tree, error) {
 	opt := files.Options{MaxFile: 16 << 20, MaxBytes: 256 << 20, MaxEntries: 10_000}
 	if note != nil {
 		opt.Note = func(ctx context.Context, tx store.Store, c files.Change) error {
+			for _, path := range []string{c.Path, c.To} {
+				if path == "" || changed == nil {
+					continue
+				}
+				if err := changed(ctx, tx, path); err != nil {
+					return err
+				}
+			}
 			return note(tx, "goal."+string(c.Op), told{c.Path, c.To, c.Dir, c.Size, fsys.CallerOf(ctx)})
 		}
 	}
-	return files.New(ctx, st, opt)
+	tree, err := files.New(ctx, st, opt)
+	if err != nil {
+		return nil, err
+	}
+	return tree, tree.Recover(ctx)
 }
 
 type told struct {

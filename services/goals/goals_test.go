@@ -21,7 +21,7 @@ func TestGoals(t *testing.T) {
 		b, err := json.Marshal(detail)
 		events = append(events, event+" "+string(b))
 		return err
-	})
+	}, nil)
 	require.NoError(t, err)
 	root := tree.Root()
 	write := func(dir fsys.Node, name, text string) {
@@ -52,7 +52,7 @@ func TestGoals(t *testing.T) {
 		`goal.removed {"goal":"ship","size":9,"by":"alice"}`,
 	}, events)
 
-	again, err := goals.New(ctx, st, nil)
+	again, err := goals.New(ctx, st, nil, nil)
 	require.NoError(t, err)
 	b, err := fsys.ReadFile(ctx, again.Root(), "learn/golang.json")
 	require.NoError(t, err)

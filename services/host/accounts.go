@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io/fs"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -219,7 +218,7 @@ func (s *accounts) remove(ctx context.Context, name string, e entry) error {
 			return err
 		}
 		store.After(tx, func() { s.drop(e.ID) })
-		if err := tx.Put(ctx, trashPart+strconv.FormatUint(e.ID, 36), []byte(name)); err != nil {
+		if err := tx.Put(ctx, e.trash(), []byte(name)); err != nil {
 			return err
 		}
 		return tx.Delete(ctx, accountsPart+name)
@@ -228,7 +227,7 @@ func (s *accounts) remove(ctx context.Context, name string, e entry) error {
 		return err
 	}
 	s.happened(name, "account.removed")
-	if err := empty(context.WithoutCancel(ctx), s.st, strconv.FormatUint(e.ID, 36)); err != nil {
+	if err := empty(context.WithoutCancel(ctx), s.st, e.text()); err != nil {
 		slog.Warn("the data of a removed account is left for the next start", "account", name, "err", err)
 	}
 	return nil

@@ -22,7 +22,10 @@ const (
 	dataPart   = "data/"   // id/… → all that an agent or account has
 	trashPart  = "trash/"  // id → of one removed since the start, or before it
 	tokensPart = "tokens/"
-	nextKey    = "next" // the id of the next agent or account
+	duePart    = "due/" // which agents have something to do, and when
+
+	profilesPart = "profiles/"
+	nextKey      = "next" // the id of the next agent or account
 )
 
 // entry is what the index says of an agent or an account. Its id is used once, so that a
@@ -31,7 +34,10 @@ type entry struct {
 	ID uint64 `json:"id"`
 }
 
-func (e entry) part() string { return dataPart + strconv.FormatUint(e.ID, 36) + "/" }
+func (e entry) text() string { return strconv.FormatUint(e.ID, 36) }
+
+func (e entry) part() string  { return dataPart + e.text() + "/" }
+func (e entry) trash() string { return trashPart + e.text() }
 
 // agents is the directory of all agents: mkdir creates one, rmdir removes it.
 // An agent is built when somebody walks into it and goes when nobody refers
@@ -39,6 +45,8 @@ func (e entry) part() string { return dataPart + strconv.FormatUint(e.ID, 36) + 
 type agents struct {
 	st    store.Updater
 	house *agent.House
+	// byDefault makes an agent from the default profile, if there is one.
+	byDefault func(ctx context.Context, name string) (e entry, made bool, err error)
 	// ended is told of an agent's name once it was removed; it may change
 	// more in the same transaction.
 	ended func(ctx context.Context, tx store.Store, name string) error
@@ -89,7 +97,7 @@ func (s *agents) build(ctx context.Context, name string, e entry) (*agent.Agent,
 	} else if now != e {
 		return nil, fsys.NotExist
 	}
-	a, err := agent.Open(ctx, store.Sub(s.st, e.part()), s.house, name)
+	a, err := agent.Open(ctx, store.Sub(s.st, e.part()), s.house, name, e.text())
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Internal, "agent "+name, err)
 	}
@@ -187,6 +195,9 @@ func checkName(name string) error {
 	if len(name) > maxName || name == "" || name[0] == '.' || name[0] == '-' {
 		return fsys.E(fsys.Invalid, "a name here has 1 to 63 letters, and does not begin with . or -")
 	}
+	if fsys.Caller(name) == fsys.Operator { // what it did would count as the operator's
+		return fsys.E(fsys.Invalid, "no agent can be called "+name)
+	}
 	return nil
 }
 
@@ -194,14 +205,12 @@ func (s *agents) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.No
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
+	if e, made, err := s.byDefault(ctx, name); err != nil || made {
+		return &home{s, name, e}, err
+	}
 	var e entry
 	err := s.st.Update(ctx, func(tx store.Store) error {
-		switch _, err := s.entry(ctx, tx, name); fsys.CodeOf(err) {
-		case fsys.NotExist:
-		default:
-			if err == nil {
-				err = fsys.Exist
-			}
+		if err := s.vacant(ctx, tx, name); err != nil {
 			return err
 		}
 		next, err := nextID(ctx, tx)
@@ -247,6 +256,9 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 	if err := a.Wait(ctx); err != nil { // for what the stop has cut off
 		return err
 	}
+	if err := a.Purge(ctx); err != nil {
+		return err
+	}
 	err = s.st.Update(ctx, func(tx store.Store) error {
 		switch now, err := s.entry(ctx, tx, name); {
 		case err != nil:
@@ -257,7 +269,7 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		if err := tx.Delete(ctx, agentsPart+name); err != nil {
 			return err
 		}
-		if err := tx.Put(ctx, trashPart+strconv.FormatUint(e.ID, 36), []byte(name)); err != nil {
+		if err := tx.Put(ctx, e.trash(), []byte(name)); err != nil {
 			return err
 		}
 		if err := a.Leave(ctx, tx); err != nil {
@@ -270,7 +282,7 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		return err
 	}
 	s.house.Happened(name, happened(s.house.Now(), "agent.removed"))
-	if err := empty(context.WithoutCancel(ctx), s.st, strconv.FormatUint(e.ID, 36)); err != nil {
+	if err := empty(context.WithoutCancel(ctx), s.st, e.text()); err != nil {
 		slog.Warn("the data of a removed agent is left for the next start", "agent", name, "err", err)
 	}
 	return nil

@@ -20,7 +20,8 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"token", "NAME [RIGHTS [EXPIRY]]", "make a token for an agent; read it on the same open file. " +
+		{"create", "NAME [PROFILE [KEY=VALUE]...]", "make an agent from a profile", 1, 1000, (*Host).createWords},
+		{"token", "NAME [RIGHTS [EXPIRY]]", "make a token for an agent, or for * for all that the operator sees; read it on the same open file. " +
 			"RIGHTS: rw (default), r, r,/inbox:rw …; EXPIRY: 24h (default), 7d, a time, never", 1, 3, (*Host).issue},
 		{"revoke", "ID", "end a token, and whatever uses it", 1, 1, (*Host).revoke},
 		{"socket", "NAME", "open the agent's own socket; read its path on the same open file", 1, 1, (*Host).socket},
@@ -60,8 +61,12 @@ func (h *Host) issue(ctx context.Context, args []string) ([]byte, error) {
 	if grant.Rights, err = tokens.ParseRights(args[1]); err != nil {
 		return nil, err
 	}
+	check := agent.CheckMount
+	if name == AllAgents {
+		check = h.checkMount
+	}
 	for _, path := range grant.Rights.Paths() {
-		if err := agent.CheckMount(path); err != nil {
+		if err := check(path); err != nil {
 			return nil, fsys.Wrap(fsys.Invalid, "rights", err)
 		}
 	}
@@ -70,8 +75,10 @@ func (h *Host) issue(ctx context.Context, args []string) ([]byte, error) {
 	}
 	var secret string
 	err = h.opts.Store.Update(ctx, func(tx store.Store) error {
-		if err := h.exists(ctx, tx, name); err != nil {
-			return err
+		if name != AllAgents {
+			if err := h.exists(ctx, tx, name); err != nil {
+				return err
+			}
 		}
 		secret, _, err = h.tokens.IssueIn(ctx, tx, grant)
 		return err

@@ -7,8 +7,12 @@
 //	         lines with the field agent
 //	ctl      Message: token, revoke, socket, shutdown; read it for the list
 //	agents/  mkdir NAME creates an agent, rmdir removes a stopped one
+//	create   Message: {name, profile | files, set}; reply: the name
+//	profiles/ Stored: what agents are made from; see services/profiles
 //	accounts/ mkdir NAME creates an account for agents to have above theirs,
 //	         rmdir removes one that nobody has
+//	backup   Message: a read makes a copy of the database, as a tar archive
+//	bundles/ <name>.tar is the agent in a file; a bundle written to new makes one
 //	tokens/  one file per live token; rm revokes
 package host
 
@@ -18,17 +22,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"agent9/fsys"
+	"agent9/namespace"
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
+	sandboxes "agent9/providers/containers"
+	"agent9/providers/programs"
+	"agent9/providers/tools"
 	"agent9/services/agent"
 	"agent9/services/identity"
+	"agent9/services/profiles"
+	"agent9/services/ticks"
 	"agent9/services/tokens"
 	"agent9/store"
 )
@@ -41,12 +55,28 @@ type Options struct {
 	Store     store.Updater
 	Ring      *identity.KeyRing
 	Providers []*provider.Runner
-	Limits    budget.Limits
-	Now       func() time.Time
+	Sandboxes []*sandboxes.Runner
+	Tools     tools.Provider // starts servers of tools; may be nil
+	// Serve serves the tree of the agent called name to a program in one of its
+	// sandboxes, until conn or ctx ends.
+	Serve  func(ctx context.Context, name string, conn net.Conn)
+	Limits budget.Limits
+	Now    func() time.Time
+	// Spool is the directory for what is too large for memory; empty is the
+	// system's own.
+	Spool string
+	// Programs makes agents' programs, ServeTick and MountTick show an agent's
+	// tree in a tick to one, and MaxTicks is how many run at once; 0 means 64.
+	Programs             func(programs.Spec) (programs.Program, error)
+	ServeTick, MountTick agent.Share
+	MaxTicks             int
 	// Socket opens an agent's own socket and returns its path; Unsocket
 	// closes it. nil: there are none.
 	Socket   func(name string) (path string, err error)
 	Unsocket func(name string)
+	Trace    fsys.Trace // may be nil
+	// Collectors are what else than the host's own numbers is in metrics.
+	Collectors []prometheus.Collector
 	// Shutdown ends the daemon in order.
 	Shutdown func()
 }
@@ -57,32 +87,45 @@ type Host struct {
 	agents   *agents
 	accounts *accounts
 	tokens   *tokens.Tokens
+	profiles *profiles.Profiles
+	schedule *ticks.Schedule
 	events   fsys.Feed
-	count    atomic.Int64 // events since the start
+	count    prometheus.Counter // events since the start
 	started  time.Time
+	entries  []fsys.Entry // of root
 	root     *fsys.Table
 	ending   atomic.Bool // the operator has asked for it
+	sweeping sync.WaitGroup
+	endSweep context.CancelFunc
 }
 
 // Open returns the host whose agents are in opts.Store, after it has finished
 // what an earlier daemon left undone there. Work that is begun later ends with
 // life.
 func Open(life context.Context, opts Options) (*Host, error) {
-	h := &Host{opts: opts, started: opts.Now()}
+	if opts.MaxTicks == 0 {
+		opts.MaxTicks = 64
+	}
+	h := &Host{opts: opts, started: opts.Now(), count: newEventCount()}
 	h.agents = &agents{
 		st: opts.Store,
 		house: &agent.House{
-			Life: life, Ring: opts.Ring, Providers: opts.Providers, Limits: opts.Limits, Now: opts.Now,
-			Happened: h.happened,
+			Life: life, Ring: opts.Ring, Providers: opts.Providers, Sandboxes: opts.Sandboxes, Tools: opts.Tools, Serve: opts.Serve, Limits: opts.Limits, Now: opts.Now,
+			Programs: opts.Programs, ServeTick: opts.ServeTick, MountTick: opts.MountTick,
+			Happened: h.happened, Trace: opts.Trace,
 		},
 		ended: h.ended,
 		live:  map[string]*slot{},
 	}
 	h.agents.house.Recipient = h.agents.find
+	var err error
+	if h.schedule, err = ticks.NewSchedule(life, store.Sub(opts.Store, duePart), opts.Now, opts.MaxTicks); err != nil {
+		return nil, err
+	}
+	h.agents.house.Due = h.schedule.Set
 	if err := finish(life, opts.Store); err != nil {
 		return nil, err
 	}
-	var err error
 	if h.accounts, err = openAccounts(life, opts.Store, opts.Now, h.accountHappened); err != nil {
 		return nil, err
 	}
@@ -93,17 +136,32 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	if h.tokens, err = tokens.Open(life, store.Sub(opts.Store, tokensPart), nil); err != nil {
 		return nil, err
 	}
-	h.root = fsys.NewTable(
-		fsys.Entry{Name: "README", Node: fsys.Const(manual)},
-		fsys.Entry{Name: "version", Node: fsys.Const(version())},
-		fsys.Entry{Name: "metrics", Node: fsys.Text(h.metrics)},
-		fsys.Entry{Name: "events", Node: &h.events},
-		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: h.ctl, Text: h.verbs, Closed: h.shutdownNow}},
-		fsys.Entry{Name: "agents", Node: fsys.NewTableWith(h.agents)},
-		fsys.Entry{Name: "accounts", Node: fsys.NewTableWith(h.accounts)},
-		fsys.Entry{Name: "tokens", Node: h.tokens.Root()},
-	)
-	return h, h.settle(life)
+	if h.profiles, err = profiles.Open(life, store.Sub(opts.Store, profilesPart)); err != nil {
+		return nil, err
+	}
+	h.agents.byDefault = h.byDefault
+	h.entries = []fsys.Entry{
+		{Name: "README", Node: fsys.Const(manual)},
+		{Name: "version", Node: fsys.Const(version())},
+		{Name: "metrics", Node: fsys.Text(metricsOf(h))},
+		{Name: "events", Node: &h.events},
+		{Name: "ctl", Node: &fsys.Ctl{Do: h.ctl, Text: h.verbs, Closed: h.shutdownNow}},
+		{Name: "agents", Node: fsys.NewTableWith(h.agents)},
+		{Name: "accounts", Node: fsys.NewTableWith(h.accounts)},
+		{Name: "backup", Node: backup{h}},
+		{Name: "bundles", Node: fsys.NewTableWith(bundles{h}, fsys.Entry{Name: "new", Node: uploads{h}})},
+		{Name: "create", Node: &fsys.Call{Do: h.createAgent, Limit: createLimit}},
+		{Name: "profiles", Node: h.profiles.Root()},
+		{Name: "tokens", Node: h.tokens.Root()},
+	}
+	h.root = fsys.NewTable(h.entries...)
+	if err := h.settle(life); err != nil {
+		return nil, err
+	}
+	sweep, end := context.WithCancel(life)
+	h.endSweep = end
+	h.sweeping.Go(func() { h.sweep(sweep) })
+	return h, nil
 }
 
 // settle builds the agents whose work an earlier daemon left unfinished: that
@@ -129,10 +187,28 @@ func (h *Host) settle(ctx context.Context) error {
 	return nil
 }
 
+// Start begins to run the agents' programs when they are due, until life ends
+// or Rest is called.
+func (h *Host) Start(life context.Context) { h.schedule.Start(life, h.work) }
+
+// Rest cuts off the programs that run, and waits until that is recorded, or
+// until ctx ends.
+func (h *Host) Rest(ctx context.Context) error { return h.schedule.Close(ctx) }
+
+func (h *Host) work(ctx context.Context, name string) error {
+	a, err := h.agents.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	return a.Work(ctx)
+}
+
 // Close cuts off the work of all agents and waits until that is recorded, or
 // until ctx ends. What is not recorded then is settled by the next Open.
 func (h *Host) Close(ctx context.Context) error {
-	var errs []error
+	h.endSweep()
+	defer h.sweeping.Wait()
+	errs := []error{h.Rest(ctx)}
 	for _, a := range h.agents.inMemory() {
 		errs = append(errs, a.Close(ctx))
 	}
@@ -151,6 +227,10 @@ func (h *Host) Agent(ctx context.Context, name string) (fsys.Node, error) {
 	return a.Self(), nil
 }
 
+// AllAgents is what stands for the agent in a token of the operator's, which
+// shows the tree of the host. No agent can be called that.
+const AllAgents = "*"
+
 // Token returns the tree that the bearer of a token sees, whose token it is,
 // and what is closed when the token ends; it is watched as long as life
 // lasts. Permission, whatever is wrong.
@@ -159,11 +239,44 @@ func (h *Host) Token(ctx, life context.Context, secret string) (root fsys.Node, 
 	if err != nil {
 		return nil, "", nil, err
 	}
+	if grant.Agent == AllAgents {
+		return h.limited(grant.Rights), AllAgents, done, nil
+	}
 	a, err := h.agents.find(ctx, grant.Agent)
 	if err != nil {
 		return nil, "", nil, fsys.Permission
 	}
 	return a.Limited(grant.Rights.At), grant.Agent, done, nil
+}
+
+// limited returns the tree of the host, less what rights do not allow at each
+// of its entries.
+func (h *Host) limited(rights tokens.Rights) fsys.Node {
+	ns := &namespace.Namespace{}
+	for _, e := range h.entries {
+		read, write := rights.At("/" + e.Name)
+		if err := ns.Mount(e.Name, only{e.Node}, namespace.Allow(read, write)); err != nil {
+			panic(err) // the table of the host is wrong
+		}
+	}
+	return ns.Root()
+}
+
+// only is a service that is one node.
+type only struct{ root fsys.Node }
+
+func (o only) Root() fsys.Node { return o.root }
+
+// checkMount refuses a path that is not an entry of the host's tree.
+func (h *Host) checkMount(path string) error {
+	var paths []string
+	for _, e := range h.entries {
+		if path == "/"+e.Name {
+			return nil
+		}
+		paths = append(paths, "/"+e.Name)
+	}
+	return fsys.E(fsys.Invalid, "the host has no "+path+"; there are "+strings.Join(paths, " "))
 }
 
 // ended is called in the transaction that removes an agent.
@@ -187,7 +300,7 @@ func (h *Host) accountHappened(name, event string) {
 }
 
 func (h *Host) publish(kind, name string, line []byte) {
-	h.count.Add(1)
+	h.count.Inc()
 	quoted, _ := json.Marshal(name)
 	h.events.Publish(fmt.Appendf(nil, `{"%s":%s,%s`, kind, quoted, line[1:]))
 }
@@ -212,26 +325,4 @@ func version() string {
 		}
 	}
 	return strings.Join([]string{"agent9", v, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}, " ") + "\n"
-}
-
-// metrics are in the text format of Prometheus.
-func (h *Host) metrics(ctx context.Context) ([]byte, error) {
-	list, err := h.agents.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var b strings.Builder
-	for _, m := range []struct {
-		name, kind, help string
-		value            int64
-	}{
-		{"agent9_agents", "gauge", "Agents that exist.", int64(len(list))},
-		{"agent9_agents_in_memory", "gauge", "Agents that somebody refers to.", int64(len(h.agents.inMemory()))},
-		{"agent9_events_total", "counter", "Events of all agents since the start.", h.count.Load()},
-		{"agent9_goroutines", "gauge", "Goroutines of the daemon.", int64(runtime.NumGoroutine())},
-		{"agent9_uptime_seconds", "gauge", "Time since the start.", int64(h.opts.Now().Sub(h.started).Seconds())},
-	} {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", m.name, m.help, m.name, m.kind, m.name, m.value)
-	}
-	return []byte(b.String()), nil
 }

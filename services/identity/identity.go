@@ -84,6 +84,36 @@ func Create(ctx context.Context, tx store.Store, ring *KeyRing, agent string) (p
 	return pubkey, store.PutJSON(ctx, tx, recordKey, rec)
 }
 
+// PubkeyIn returns the public key of the agent whose key is in s.
+func PubkeyIn(ctx context.Context, s store.Store) (string, error) {
+	rec, err := store.GetJSON[record](ctx, s, recordKey)
+	return rec.Pubkey, err
+}
+
+// Reseal copies the key of an agent, sealed in ring, to where another store
+// keeps that of newAgent, sealed in newRing. It is the same key.
+func Reseal(ctx context.Context, from store.Store, ring *KeyRing, agent string, to store.Store, newRing *KeyRing, newAgent string) (pubkey string, err error) {
+	rec, err := store.GetJSON[record](ctx, from, recordKey)
+	if err != nil {
+		return "", fsys.Wrap(fsys.Internal, "the key of "+agent, err)
+	}
+	raw, err := ring.open(rec.Sealed, keyPurpose, agent, rec.Pubkey)
+	if err != nil {
+		return "", fsys.Wrap(fsys.Internal, "the key of "+agent, err)
+	}
+	defer clear(raw)
+	key, err := privateKey(raw)
+	if err != nil {
+		return "", err
+	}
+	defer key.Zero()
+	if pub := hex.EncodeToString(schnorr.SerializePubKey(key.PubKey())); pub != rec.Pubkey {
+		return "", fsys.E(fsys.Invalid, "the private key of "+agent+" is not that of its public key")
+	}
+	rec.Version, rec.Sealed = recordVersion, newRing.seal(raw, keyPurpose, newAgent, rec.Pubkey)
+	return rec.Pubkey, store.PutJSON(ctx, to, recordKey, rec)
+}
+
 // Open returns the identity that [Create] made for agent. note may be nil.
 func Open(ctx context.Context, st store.Updater, ring *KeyRing, agent string, note Note) (*Service, error) {
 	s := &Service{st: st, ring: ring, agent: agent, note: note}

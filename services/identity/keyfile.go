@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
@@ -68,10 +69,24 @@ func createKeyFile(path string) ([]byte, error) {
 	return key, nil
 }
 
+// halfMade is what is behind the name of a key file while that is made.
+const halfMade = ".new-"
+
+// sweepHalfMade removes what a program left that died while it made the key
+// file at path: it may have the key.
+func sweepHalfMade(path string) {
+	all, _ := os.ReadDir(filepath.Dir(path))
+	for _, f := range all {
+		if strings.HasPrefix(f.Name(), filepath.Base(path)+halfMade) {
+			os.Remove(filepath.Join(filepath.Dir(path), f.Name()))
+		}
+	}
+}
+
 func writeNew(path string, text []byte) (err error) {
 	defer clear(text)
 	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".new-*") // mode 0600
+	f, err := os.CreateTemp(dir, filepath.Base(path)+halfMade+"*") // mode 0600
 	if err != nil {
 		return err
 	}

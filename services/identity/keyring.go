@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 
-	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"agent9/fsys"
@@ -93,7 +92,8 @@ const (
 // RingFromFile returns the ring whose master key is in the file at path, 64
 // hex digits that only their owner may read. The file is made if st has no
 // ring yet. If st has one, the file must be there and be the right one: no new
-// key is ever made over keys that were sealed with another.
+// key is ever made over keys that were sealed with another. Nobody else may make
+// the file meanwhile.
 func RingFromFile(ctx context.Context, st store.Store, path string) (*KeyRing, error) {
 	rec, err := loadRing(ctx, st)
 	if err != nil {
@@ -102,8 +102,12 @@ func RingFromFile(ctx context.Context, st store.Store, path string) (*KeyRing, e
 	if rec != nil && rec.Argon2 != nil {
 		return nil, fsys.E(fsys.Invalid, "the keys here are sealed under a passphrase, and none was given")
 	}
+	sweepHalfMade(path)
+	if rec != nil {
+		return ringOfFile(rec, path)
+	}
 	master, err := readKeyFile(path)
-	if errors.Is(err, fsys.NotExist) && rec == nil {
+	if errors.Is(err, fsys.NotExist) {
 		master, err = createKeyFile(path)
 	}
 	if err != nil {
@@ -113,7 +117,7 @@ func RingFromFile(ctx context.Context, st store.Store, path string) (*KeyRing, e
 	if err != nil {
 		return nil, err
 	}
-	return ring.settle(ctx, st, rec, nil, "the master key in "+path)
+	return ring.settle(ctx, st, nil, nil, "")
 }
 
 // RingFromPassphrase returns the ring whose master key is made of passphrase,
@@ -130,12 +134,12 @@ func RingFromPassphrase(ctx context.Context, st store.Store, passphrase []byte) 
 	if rec != nil && rec.Argon2 == nil {
 		return nil, fsys.E(fsys.Invalid, "the keys here are sealed under a key file, not under a passphrase")
 	}
-	kdf := &argon2id{Salt: make([]byte, 16), Passes: 3, MemoryKiB: 64 << 10, Lanes: 4} // RFC 9106, second choice
-	rand.Read(kdf.Salt)                                                                // never fails
+	kdf := newArgon2id()
+	rand.Read(kdf.Salt) // never fails
 	if rec != nil {
 		kdf = rec.Argon2
 	}
-	ring, err := newRing(argon2.IDKey(passphrase, kdf.Salt, kdf.Passes, kdf.MemoryKiB, kdf.Lanes, chacha20poly1305.KeySize))
+	ring, err := newRing(kdf.master(passphrase))
 	if err != nil {
 		return nil, err
 	}
@@ -145,10 +149,7 @@ func RingFromPassphrase(ctx context.Context, st store.Store, passphrase []byte) 
 // settle checks that r is the ring of rec, or makes it so if there is none.
 func (r *KeyRing) settle(ctx context.Context, st store.Store, rec *ringRecord, kdf *argon2id, what string) (*KeyRing, error) {
 	if rec != nil {
-		if _, err := r.open(rec.Check, checkPurpose); err != nil {
-			return nil, fsys.E(fsys.Permission, what+" is not the one that the keys here were sealed under")
-		}
-		return r, nil
+		return r, r.fits(rec, what)
 	}
 	rec = &ringRecord{ringVersion, kdf, r.seal(nil, checkPurpose)}
 	if err := store.PutJSON(ctx, st, ringKey, rec); err != nil {

@@ -28,7 +28,13 @@ func TestKeyFileIsMadeOnce(t *testing.T) {
 		t.Errorf("%d files beside the key, want none", len(left)-1)
 	}
 	sealed := ring.seal([]byte("s"), "p")
+	if err := os.WriteFile(path+".new-1", []byte("of a program that died"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	again := must(RingFromFile(t.Context(), st, path))(t)
+	if left := must(os.ReadDir(dir))(t); len(left) != 1 {
+		t.Errorf("%d files beside the key after a restart, want none", len(left)-1)
+	}
 	if got := must(again.open(sealed, "p"))(t); string(got) != "s" {
 		t.Errorf("opened %q after a restart, want s", got)
 	}

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 
 	"agent9/fsys"
@@ -32,9 +33,18 @@ func TakePassphrase() ([]byte, error) {
 	case !inFile:
 		return nil, nil
 	}
+	return ReadPassphrase(path)
+}
+
+// ReadPassphrase returns the first line of the file at path, which others than
+// its owner and group must not be able to read, and only its owner to write.
+func ReadPassphrase(path string) ([]byte, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Unavailable, "the passphrase", err)
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o026 != 0 {
+		return nil, fsys.E(fsys.Permission, fmt.Sprintf("the passphrase in %s can be read or written by others (%s): chmod 600 it, if nobody has read it", path, info.Mode()))
 	}
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))

@@ -175,6 +175,9 @@ func (c *change) place(id string, l letter, event string) error {
 	}
 	if l.Queue == waiting {
 		store.After(c.tx, c.in.wake)
+		if err := c.in.opt.Arrived(c.ctx, c.tx); err != nil {
+			return err
+		}
 	}
 	return c.note(event, id, l)
 }

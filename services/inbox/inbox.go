@@ -26,6 +26,9 @@
 // deadletter, or is among the last 4,096 such that were acknowledged, another
 // one with this id from the same sender changes nothing and is answered the
 // same; from another sender it is refused.
+//
+// A program of the agent's own takes messages with [Inbox.Claim]; next is then
+// fsys.Busy. What it sends can be held back in a [Batch].
 package inbox
 
 import (
@@ -74,6 +77,11 @@ type Options struct {
 	// Config is asked whenever it matters, so changes act at once.
 	Config func() Config
 	Note   Note
+	// Reserved reports that messages are for who claims them: then next
+	// gives out none. After a change Recheck is called.
+	Reserved func() bool
+	// Arrived is told that a message waits, in its transaction.
+	Arrived func(ctx context.Context, tx store.Store) error
 }
 
 // An Inbox is the messages to one agent. A view of a store must not have two
@@ -99,6 +107,9 @@ func New(st store.Updater, opt Options) *Inbox {
 	}
 	if opt.Note == nil {
 		opt.Note = func(store.Store, string, any) error { return nil }
+	}
+	if opt.Arrived == nil {
+		opt.Arrived = func(context.Context, store.Store) error { return nil }
 	}
 	in := &Inbox{st: st, opt: opt, turn: make(chan struct{}, 1)}
 	in.root = fsys.NewTableWith(&queueDir{in, waiting},

@@ -109,9 +109,7 @@ func decode(req []byte, v any) error {
 	if !utf8.Valid(req) {
 		return notText
 	}
-	d := json.NewDecoder(bytes.NewReader(req))
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
+	err := fsys.Strictly(req, v)
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case err == nil:

@@ -116,6 +116,8 @@ func (o *Outbox) newID(ctx context.Context, tx store.Store) (string, error) {
 	return id, store.PutJSON(ctx, tx, clockKey, clock)
 }
 
+var otherAgent = fsys.E(fsys.Exist, "this id was used for a message to another agent")
+
 // known reports whether id was sent to the same agent before, and otherwise
 // remembers it.
 func (o *Outbox) known(ctx context.Context, tx store.Store, id, to string) (bool, error) {
@@ -124,7 +126,7 @@ func (o *Outbox) known(ctx context.Context, tx store.Store, id, to string) (bool
 	case errors.Is(err, fsys.NotExist):
 		return false, sentIDs.add(ctx, tx, id, to)
 	case err == nil && was != to:
-		err = fsys.E(fsys.Exist, "this id was used for a message to another agent")
+		err = otherAgent
 	}
 	return err == nil, err
 }

@@ -27,6 +27,11 @@ func (t *source) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
 	if f != fsys.Read {
 		return nil, fsys.E(fsys.Permission, "this file is read-only")
 	}
+	if t.take {
+		if err := t.in.mayTake(); err != nil {
+			return nil, err
+		}
+	}
 	return &sourceHandle{source: t, turn: make(chan struct{}, 1)}, nil
 }
 
@@ -176,6 +181,11 @@ func (in *Inbox) draw(ctx context.Context, take bool) (*given, error) {
 		grown := in.growth() // before looking, so that nothing comes unseen
 		if in.isEnded() {
 			return nil, fsys.NotExist
+		}
+		if take {
+			if err := in.mayTake(); err != nil {
+				return nil, err
+			}
 		}
 		if d, err := in.oldest(ctx, take); d != nil || err != nil {
 			return d, err

@@ -19,7 +19,7 @@ package logs
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -41,12 +41,16 @@ type Logs struct {
 	opt                       Options
 	trajectory, ticks, errors *store.Log
 	root                      *fsys.Table
+
+	mu      sync.Mutex
+	tallies map[fsys.Caller]*tally
+	ended   bool
 }
 
 // Open returns the logs that are kept in st, which may be empty. It reads the
 // length of each and nothing else.
 func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
-	l := &Logs{st: st, opt: opt}
+	l := &Logs{st: st, opt: opt, tallies: map[fsys.Caller]*tally{}}
 	for _, log := range []struct {
 		prefix string
 		to     **store.Log
@@ -69,6 +73,7 @@ func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
 
 // End says that nothing more will come: the streams have ended.
 func (l *Logs) End() {
+	l.hush()
 	l.trajectory.Tape().End()
 }
 
@@ -121,43 +126,6 @@ func eventLine(event string, detail any) ([]byte, error) {
 }
 
 func now() string { return fsys.Stamp(time.Now()) }
-
-// Refused records that an operation of who ctx names was refused, in errors
-// and as the event "refused". It is readable and durable when Refused returns,
-// also if ctx is done.
-func (l *Logs) Refused(ctx context.Context, path, op string, err error) {
-	r := refusal{Path: path, Op: op, Code: fsys.CodeOf(err).String(), Reason: reason(err), By: fsys.CallerOf(ctx)}
-	line := fsys.Line(stamped{now(), r})
-	err = l.st.Update(context.WithoutCancel(ctx), func(tx store.Store) error {
-		if err := l.errors.Append(tx, line); err != nil {
-			return err
-		}
-		return l.Note(tx, "refused", r)
-	})
-	if err != nil { // nobody can be told: the caller has an error already
-		slog.Error("a refusal could not be recorded", "line", string(line), "err", err)
-	}
-}
-
-type stamped struct {
-	Time string `json:"time"`
-	refusal
-}
-
-type refusal struct {
-	Path   string      `json:"path"`
-	Op     string      `json:"op"`
-	Code   string      `json:"code"`
-	Reason string      `json:"reason"`
-	By     fsys.Caller `json:"by,omitempty"`
-}
-
-func reason(err error) string {
-	if r := fsys.ReasonOf(err); r != "" {
-		return r
-	}
-	return fsys.CodeOf(err).Text()
-}
 
 // write is a request to write.
 func (l *Logs) write(ctx context.Context, req []byte) ([]byte, error) {

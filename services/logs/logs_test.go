@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -170,14 +171,14 @@ func TestEverythingSurvivesARestart(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.FixedZone("", 3600))
 	require.NoError(t, l.Event(t.Context(), "one", nil))
 	require.NoError(t, st.Update(t.Context(), func(tx store.Store) error {
-		return l.Tick(tx, logs.Tick{ID: "1", Cause: "message", Message: "m", Start: start, Duration: 1500 * time.Millisecond, Outcome: "done", CostMicroUSD: 12})
+		return l.Tick(tx, logs.Tick{ID: "1", Cause: "message", Message: "m", Attempt: 1, Start: start, Duration: 1500 * time.Millisecond, Outcome: "done", CostMicroUSD: 12})
 	}))
 	l = open(t, st, logs.Options{})
 	require.NoError(t, l.Event(t.Context(), "two", nil))
 	got := lines(t, l, "trajectory", 2)
 	require.Contains(t, got[0], "one")
 	require.Contains(t, got[1], "two")
-	require.Equal(t, []string{`{"id":"1","cause":"message","message":"m","start":"2026-01-02T02:04:05.678Z",` +
+	require.Equal(t, []string{`{"id":"1","cause":"message","message":"m","attempt":1,"start":"2026-01-02T02:04:05.678Z",` +
 		`"duration_ms":1500,"outcome":"done","cost_microusd":12}`}, lines(t, l, "ticks", 2))
 }
 
@@ -217,6 +218,45 @@ func TestRefusalsCanBeRead(t *testing.T) {
 
 	require.NoError(t, st.Close())
 	l.Refused(t.Context(), "/x", "open", fsys.Permission) // has nobody to tell, and does not panic
+}
+
+// Who asks again and again for what is refused fills no disk, and is told of
+// in numbers; others still have their lines.
+func TestRefusalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, mem.New(), logs.Options{})
+		defer l.End()
+		bob := fsys.WithCaller(t.Context(), "bob")
+		const many = 10_000
+		for range many {
+			l.Refused(bob, "/config", "write", fsys.Permission)
+		}
+		burst := lines(t, l, "errors", 10_000)
+		require.Len(t, burst, 256)
+		l.Refused(fsys.WithCaller(t.Context(), "carol"), "/x", "open", fsys.NotExist)
+		l.Refused(fsys.WithCaller(t.Context(), fsys.Operator), "/y", "open", fsys.NotExist)
+		require.Len(t, lines(t, l, "errors", 10_000), 258)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		got := lines(t, l, "errors", 10_000)
+		require.Len(t, got, 259)
+		require.Contains(t, got[258], fmt.Sprintf(`"reason":"%d more were refused; the last: permission denied","by":"bob","more":%[1]d}`, many-256))
+		require.Contains(t, got[258], `"path":"/config"`)
+		time.Sleep(time.Hour)
+		l.Refused(bob, "/config", "write", fsys.Permission)
+		got = lines(t, l, "errors", 10_000)
+		require.Len(t, got, 260)
+		require.NotContains(t, got[259], "more")
+		require.Len(t, lines(t, l, "trajectory", 260), 260)
+	})
+}
+
+func TestALongRefusalIsShortened(t *testing.T) {
+	l := open(t, mem.New(), logs.Options{})
+	l.Refused(t.Context(), strings.Repeat("/é", 1<<20), "open", fsys.E(fsys.Invalid, strings.Repeat("é", 1<<20)))
+	got := lines(t, l, "errors", 1)
+	require.Less(t, len(got[0]), 3000)
+	require.True(t, json.Valid([]byte(got[0])))
 }
 
 func TestWrite(t *testing.T) {

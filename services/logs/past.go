@@ -15,9 +15,11 @@ type Tick struct {
 	ID           string
 	Cause        string // what set it off
 	Message      string // the id of the message that did, if one did
+	Attempt      int
 	Start        time.Time
 	Duration     time.Duration
 	Outcome      string
+	Reason       string // of its failure
 	CostMicroUSD int64
 }
 
@@ -25,16 +27,18 @@ type tickLine struct {
 	ID           string `json:"id"`
 	Cause        string `json:"cause"`
 	Message      string `json:"message,omitempty"`
+	Attempt      int    `json:"attempt"`
 	Start        string `json:"start"`
 	DurationMS   int64  `json:"duration_ms"`
 	Outcome      string `json:"outcome"`
+	Reason       string `json:"reason,omitempty"`
 	CostMicroUSD int64  `json:"cost_microusd"`
 }
 
 // Tick adds a line to ticks in the transaction that tx belongs to.
 func (l *Logs) Tick(tx store.Store, t Tick) error {
 	return l.ticks.Append(tx, fsys.Line(tickLine{
-		t.ID, t.Cause, t.Message, fsys.Stamp(t.Start), t.Duration.Milliseconds(), t.Outcome, t.CostMicroUSD,
+		t.ID, t.Cause, t.Message, t.Attempt, fsys.Stamp(t.Start), t.Duration.Milliseconds(), t.Outcome, t.Reason, t.CostMicroUSD,
 	}))
 }
 

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"path"
 	"strings"
 
 	"agent9/fsys"
+	"agent9/providers/programs"
 	"agent9/store"
 )
 
@@ -20,6 +22,18 @@ type Config struct {
 	// Mounts limits what the agent may do with a mount: read-only, sign-only
 	// or disabled, by path ("/identity"). The operator is not limited by it.
 	Mounts map[string]string `json:"mounts,omitempty"`
+	// Prompt is what a model is told before anything else when it speaks for
+	// the agent.
+	Prompt   string   `json:"prompt,omitempty"`
+	Sessions Sessions `json:"sessions,omitzero"`
+	// Tools are the servers of tools, by name; what is said of one is checked
+	// by who uses it.
+	Tools map[string]json.RawMessage `json:"tools,omitempty"`
+	// Program is what runs in the agent's ticks; absent: nothing does, and a
+	// program elsewhere may read inbox/next.
+	Program  *programs.Spec `json:"program,omitempty"`
+	Tick     Tick           `json:"tick,omitzero"`
+	Triggers Triggers       `json:"triggers,omitzero"`
 }
 
 // Inbox bounds the messages that wait.
@@ -45,18 +59,26 @@ func (c Config) Accepts(from string) bool {
 // its name.
 func ParseConfig(doc []byte) (Config, error) {
 	var c Config
-	d := json.NewDecoder(bytes.NewReader(doc))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&c); err != nil {
+	err := fsys.Strictly(doc, &c)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
+		return c, fsys.E(fsys.Invalid, wrong.Field+" cannot be a "+wrong.Value)
+	}
+	if err != nil {
 		return c, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if c.Inbox.Limit < 0 || c.Inbox.Limit > 1<<20 {
 		return c, fsys.E(fsys.Invalid, "inbox.limit must be from 1 to 1048576")
 	}
+	if err := c.Sessions.check(); err != nil {
+		return c, err
+	}
 	switch c.Inbox.Overflow {
 	case "", "deadletter", "drop-oldest", "refuse":
 	default:
 		return c, fsys.E(fsys.Invalid, "inbox.overflow must be deadletter, drop-oldest or refuse")
+	}
+	if err := c.checkTicks(); err != nil {
+		return c, err
 	}
 	if c.Accept != nil {
 		for _, glob := range *c.Accept {
@@ -67,6 +89,10 @@ func ParseConfig(doc []byte) (Config, error) {
 	}
 	return c, nil
 }
+
+// IsSetting reports whether what is stored at key is what the operator has set,
+// and not what the agent did: a copy of an agent is given it.
+func IsSetting(key string) bool { return key == configKey }
 
 // ConfigFile returns the config file. It is apart from Root, because only the
 // operator may write it.
@@ -92,9 +118,14 @@ func (s *Service) saveConfig(ctx context.Context, doc []byte) error {
 		}
 	}
 	doc = append(bytes.TrimSpace(bytes.Clone(doc)), '\n')
-	return s.st.Update(ctx, func(tx store.Store) error {
+	err = s.st.Update(ctx, func(tx store.Store) error {
 		if err := tx.Put(ctx, configKey, doc); err != nil {
 			return err
+		}
+		if s.opts.Configured != nil {
+			if err := s.opts.Configured(ctx, tx, c); err != nil {
+				return err
+			}
 		}
 		store.After(tx, func() {
 			s.mu.Lock()
@@ -105,4 +136,8 @@ func (s *Service) saveConfig(ctx context.Context, doc []byte) error {
 			By fsys.Caller `json:"by"`
 		}{fsys.CallerOf(ctx)})
 	})
+	if err == nil && s.opts.Reconfigured != nil {
+		s.opts.Reconfigured()
+	}
+	return err
 }

@@ -2,7 +2,8 @@
 //
 //	README   the manual of the tree
 //	status   Text: name, state, pubkey, created, ticks, queues, budget in short
-//	ctl      Message: stop, start
+//	ctl      Message: stop, start, and what other services add; reading it lists
+//	         the commands and the alarms
 //	config   Stored, JSON, validated on write: see [Config]
 //	mounts   Text: the mount table, a line each: path, service, access
 //	events   Stream: everything that happens to this agent, as JSON lines
@@ -29,8 +30,10 @@ var manual string
 type State string
 
 const (
-	Active  State = "active"
-	Stopped State = "stopped"
+	Active      State = "active"
+	Hibernating State = "hibernating" // until something sets off a tick
+	Stopped     State = "stopped"
+	Failed      State = "failed" // its program did, too often
 )
 
 // Report is the content of the status file.
@@ -39,8 +42,18 @@ type Report struct {
 	State   State  `json:"state"`
 	Pubkey  string `json:"pubkey"`
 	Created string `json:"created"`
+	Reason  string `json:"reason,omitempty"` // why it has failed
+	Ticks   Ticks  `json:"ticks"`
 	Queues  Queues `json:"queues"`
 	Budget  Budget `json:"budget"`
+}
+
+// Ticks is how the agent's program fares.
+type Ticks struct {
+	Count   uint64 `json:"count"`
+	Failed  uint64 `json:"failed"`
+	Running string `json:"running,omitempty"` // the number of the tick that runs
+	Last    any    `json:"last_tick"`         // null: there was none
 }
 
 // Queues is how much waits where.
@@ -49,6 +62,7 @@ type Queues struct {
 	DeadLetter int `json:"deadletter"`
 	Jobs       int `json:"jobs"`
 	Approvals  int `json:"approvals"` // what waits for the operator; jobs count it too
+	Alarms     int `json:"alarms"`
 }
 
 // Budget is the agent's money in short.
@@ -70,9 +84,19 @@ type Options struct {
 	// CheckConfig, if set, is asked before a new configuration is stored.
 	CheckConfig func(Config) error
 	Events      fsys.Node
-	// Changed is told of a new state once it is on disk.
-	Changed func(State) error
-	Note    func(tx store.Store, event string, detail any) error
+	// Changing is told of a new state, and Configured of a new configuration,
+	// in its transaction.
+	Changing   func(ctx context.Context, tx store.Store, to State) error
+	Configured func(ctx context.Context, tx store.Store, c Config) error
+	// Changed is told of a new state, and Reconfigured of a new
+	// configuration, once it is on disk.
+	Changed      func(State) error
+	Reconfigured func()
+	// Commands are more verbs of ctl, and Pending what reading it says after
+	// the verbs.
+	Commands []Command
+	Pending  func(ctx context.Context) ([]byte, error)
+	Note     func(tx store.Store, event string, detail any) error
 }
 
 // Service is an agent's own record: when it was made, how it is configured,
@@ -141,7 +165,7 @@ func (s *Service) Root() fsys.Node {
 	return fsys.NewTable(
 		fsys.Entry{Name: "README", Node: fsys.Const(manual)},
 		fsys.Entry{Name: "status", Node: fsys.JSON(s.report)},
-		fsys.Entry{Name: "ctl", Node: &fsys.Ctl{Do: s.ctl, Text: s.verbs}},
+		fsys.Entry{Name: "ctl", Node: s.Ctl(nil)},
 		fsys.Entry{Name: "mounts", Node: fsys.Text(func(context.Context) ([]byte, error) { return []byte(s.opts.Mounts()), nil })},
 		fsys.Entry{Name: "events", Node: s.opts.Events},
 	)
@@ -154,39 +178,72 @@ func (s *Service) report(ctx context.Context) (Report, error) {
 	return r, s.opts.Fill(ctx, &r)
 }
 
+// A Command is a verb of ctl. Do is given the words after it.
+type Command struct {
+	Verb, Args, Help string
+	Do               func(ctx context.Context, words []string) ([]byte, error)
+}
+
 // commands are the verbs of ctl.
-var commands = []struct {
-	verb, help string
-	state      State
-}{
-	{"stop", "end running work and take on none; messages are still taken", Stopped},
-	{"start", "work again", Active},
+func (s *Service) commands() []Command {
+	return append([]Command{
+		{Verb: "stop", Help: "end running work and take on none; messages are still taken", Do: s.setTo(Stopped)},
+		{Verb: "start", Help: "work again", Do: s.setTo(Active)},
+	}, s.opts.Commands...)
 }
 
-func (s *Service) verbs(context.Context) ([]byte, error) {
-	var b strings.Builder
-	for _, c := range commands {
-		b.WriteString(c.verb + "\t" + c.help + "\n")
-	}
-	return []byte(b.String()), nil
-}
-
-func (s *Service) ctl(ctx context.Context, words []string) ([]byte, error) {
-	for _, c := range commands {
-		if c.verb == words[0] && len(words) == 1 {
-			return nil, s.setState(ctx, c.state)
+func (s *Service) setTo(to State) func(context.Context, []string) ([]byte, error) {
+	return func(ctx context.Context, words []string) ([]byte, error) {
+		if len(words) > 0 {
+			return nil, fsys.E(fsys.Invalid, "this command has no arguments")
 		}
+		return nil, s.setState(ctx, to)
 	}
+}
+
+func (s *Service) verbs(ctx context.Context) ([]byte, error) {
+	var b strings.Builder
+	for _, c := range s.commands() {
+		b.WriteString(strings.TrimSpace(c.Verb+" "+c.Args) + "\t" + c.Help + "\n")
+	}
+	if s.opts.Pending == nil {
+		return []byte(b.String()), nil
+	}
+	more, err := s.opts.Pending(ctx)
+	return append([]byte(b.String()), more...), err
+}
+
+func perform(ctx context.Context, commands []Command, words []string) ([]byte, error) {
 	var verbs []string
 	for _, c := range commands {
-		verbs = append(verbs, c.verb)
+		if c.Verb == words[0] {
+			return c.Do(ctx, words[1:])
+		}
+		verbs = append(verbs, c.Verb)
 	}
 	return nil, fsys.E(fsys.Invalid, "unknown command "+strings.Join(words, " ")+"; there are: "+strings.Join(verbs, ", "))
 }
 
+// Ctl returns the ctl file, in which instead are used in place of the commands
+// of the same verbs.
+func (s *Service) Ctl(instead []Command) fsys.Node {
+	commands := s.commands()
+	for i, c := range commands {
+		for _, other := range instead {
+			if other.Verb == c.Verb {
+				commands[i] = other
+			}
+		}
+	}
+	return &fsys.Ctl{
+		Do:   func(ctx context.Context, words []string) ([]byte, error) { return perform(ctx, commands, words) },
+		Text: s.verbs,
+	}
+}
+
 func (s *Service) setState(ctx context.Context, to State) error {
 	if s.State() == to {
-		return nil
+		return s.again(ctx, to)
 	}
 	err := s.st.Update(ctx, func(tx store.Store) error {
 		next, err := store.GetJSON[record](ctx, tx, recordKey)
@@ -196,6 +253,11 @@ func (s *Service) setState(ctx context.Context, to State) error {
 		next.State = to
 		if err := tx.Put(ctx, recordKey, fsys.Line(next)); err != nil {
 			return err
+		}
+		if s.opts.Changing != nil {
+			if err := s.opts.Changing(ctx, tx, to); err != nil {
+				return err
+			}
 		}
 		store.After(tx, func() {
 			s.mu.Lock()
@@ -210,6 +272,14 @@ func (s *Service) setState(ctx context.Context, to State) error {
 		err = s.opts.Changed(to)
 	}
 	return err
+}
+
+// again is for a state that is asked for again.
+func (s *Service) again(ctx context.Context, to State) error {
+	if s.opts.Changing == nil {
+		return nil
+	}
+	return s.st.Update(ctx, func(tx store.Store) error { return s.opts.Changing(ctx, tx, to) })
 }
 
 func (s *Service) note(tx store.Store, event string, detail any) error {

@@ -316,7 +316,7 @@ func TestExpiredTokensAreSwept(t *testing.T) {
 			t.Errorf("%d records, want 3 of bob and 2 of carol:\n%s", keys, text)
 		}
 		elapse(time.Hour)
-		tk = open(t, st, nil)
+		open(t, st, nil)
 		if text, keys := stored(t, st); !strings.Contains(text, c) || keys != 2 {
 			t.Errorf("%d records after a restart, want 2 of carol:\n%s", keys, text)
 		}

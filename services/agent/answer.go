@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	"agent9/providers/programs"
+	"agent9/services/sessions"
+	"agent9/services/status"
+)
+
+// answer answers a prompt of a session with the agent's program or, if it has
+// none, with its model.
+func (a *Agent) answer(ctx context.Context, t sessions.Turn, out *sessions.Answer) (budget.Micros, error) {
+	c := a.status.Config()
+	if c.Program == nil {
+		return a.converse(ctx, t, out)
+	}
+	return 0, a.perform(ctx, c, t, out)
+}
+
+// admitPrompt refuses a prompt for a model that nobody would pay. What a
+// program does may cost nothing.
+func (a *Agent) admitPrompt(ctx context.Context) error {
+	if c := a.status.Config(); c.Program != nil {
+		return nil
+	}
+	return budget.Admit(ctx)
+}
+
+// perform has the agent's program answer t. It works in the agent's own tree,
+// in which all acts at once; what it spends there is in the books of that.
+func (a *Agent) perform(ctx context.Context, c status.Config, t sessions.Turn, out *sessions.Answer) error {
+	program, err := a.program(*c.Program)
+	if err != nil {
+		return err
+	}
+	if out.Resumed() {
+		if err := out.Again(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Tick.Timeout(), programs.ErrTimedOut)
+	defer cancel()
+	root := a.Self()
+	addr, doneAddr := shared(a.house.ServeTick, a.Name, root)
+	defer doneAddr()
+	mount, doneMount := shared(a.house.MountTick, a.Name, root)
+	defer doneMount()
+	_, err = program.Run(ctx, programs.Trigger{
+		Tick: fmt.Sprintf("session-%d-%d", t.Session, t.Prompt), Agent: a.Name, Cause: programs.Asked,
+		Time: fsys.Stamp(a.house.Now()), Attempt: out.Attempt(),
+		Prompt: &programs.Prompt{
+			Session: t.Session, Prompt: t.Prompt, Author: t.Author, Title: t.Title, Profile: t.Profile,
+			Text: t.Text, Data: t.Data,
+		},
+	}, programs.Env{NS: root, Addr: addr, Mount: mount, Secret: a.secrets.Get, Output: out})
+	var failed *programs.Failure
+	if errors.As(err, &failed) {
+		return fsys.E(fsys.Unavailable, failed.Reason)
+	}
+	return err
+}
+
+// shared returns what shares root when it is first asked, and what ends that.
+func shared(share Share, name string, root fsys.Node) (at func() (string, error), done func()) {
+	end := func() {}
+	at = sync.OnceValues(func() (where string, err error) {
+		if share == nil {
+			return "", fsys.E(fsys.Unsupported, "this daemon cannot do that")
+		}
+		var stop func()
+		if where, stop, err = share(name, root); err == nil {
+			end = stop
+		}
+		return where, err
+	})
+	return at, func() { end() }
+}

@@ -1,0 +1,183 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	"agent9/services/compute"
+	"agent9/services/sessions"
+	"agent9/store"
+)
+
+func (a *Agent) sessionOptions() sessions.Options {
+	return sessions.Options{
+		Store: store.Sub(a.st, sessionsPart), Name: a.Name, Run: a.answer, Admit: a.admitPrompt,
+		Config: a.sessionConfig, Note: a.note, Now: a.house.Now,
+		Working: a.mayWork,
+	}
+}
+
+func (a *Agent) sessionConfig() sessions.Config {
+	c := a.status.Config().Sessions
+	return sessions.Config{
+		Idle: time.Duration(c.Idle), Keep: time.Duration(c.Keep), KeepBytes: c.KeepBytes,
+		Open: c.MaxOpen, Running: c.MaxRunning, Waiting: c.MaxWaiting,
+		Profiles: slices.Sorted(maps.Keys(c.Profiles)),
+	}
+}
+
+// converse answers a prompt of a session with the agent's model. Each attempt
+// is a job of its own, with an idempotency key: what one has cost is paid
+// once, and one that has ended, or waits, when the program begins again is
+// gone on with.
+func (a *Agent) converse(ctx context.Context, t sessions.Turn, out *sessions.Answer) (budget.Micros, error) {
+	ctx = fsys.WithCaller(budget.With(ctx, a.budget), t.Author)
+	for {
+		job, found, err := a.jobOf(ctx, t, out.Attempt())
+		if err != nil {
+			return 0, err
+		}
+		if !found {
+			return job.give(ctx, out)
+		}
+		s, err := job.status(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if !s.cutOff() {
+			return job.give(ctx, out)
+		}
+		if err := out.Again(ctx); err != nil {
+			return s.Cost, err
+		}
+	}
+}
+
+// jobOf returns the job of an attempt, and whether it was there. Otherwise it
+// is submitted.
+func (a *Agent) jobOf(ctx context.Context, t sessions.Turn, attempt int) (job sessionJob, found bool, err error) {
+	key := fmt.Sprintf("session-%d-%d-%d", t.Session, t.Prompt, attempt)
+	root := a.compute.Root()
+	if job.dir, err = fsys.WalkPath(ctx, root, "jobs/"+key); err == nil || !errors.Is(err, fsys.NotExist) {
+		return job, true, err
+	}
+	req, err := a.chat(ctx, t)
+	if err != nil {
+		return job, false, err
+	}
+	req.Key = key
+	number, err := fsys.Converse(ctx, root, "new", fsys.Line(req))
+	if err == nil {
+		job.dir, err = fsys.WalkPath(ctx, root, "jobs/"+strings.TrimSpace(string(number)))
+	}
+	return job, false, err
+}
+
+// sessionJob is the directory of the job that answers a prompt.
+type sessionJob struct{ dir fsys.Node }
+
+// jobStatus is what matters here of a job's status.
+type jobStatus struct {
+	State compute.State `json:"state"`
+	Cost  budget.Micros `json:"cost_microusd"`
+	Error struct {
+		Code   string `json:"code"`
+		Reason string `json:"reason"`
+	} `json:"error"`
+}
+
+func (j sessionJob) status(ctx context.Context) (s jobStatus, err error) {
+	b, err := fsys.ReadFile(ctx, j.dir, "status")
+	if err != nil {
+		return s, err
+	}
+	return s, fsys.Wrap(fsys.Internal, "the status of a job", json.Unmarshal(b, &s))
+}
+
+// cutOff reports whether a job that an earlier daemon began ended with that.
+func (s jobStatus) cutOff() bool {
+	return s.State == compute.Cancelled || s.State == compute.Failed && s.Error.Code == fsys.Canceled.String()
+}
+
+// outcome is why the job did not do what it was to, or nil.
+func (s jobStatus) outcome() error {
+	if s.State == compute.Done {
+		return nil
+	}
+	for _, code := range fsys.Codes() {
+		if code.String() == s.Error.Code {
+			return fsys.E(code, s.Error.Reason)
+		}
+	}
+	return fsys.E(fsys.Unavailable, s.Error.Reason)
+}
+
+// endPatience is how long a job that is cancelled may take to end before its
+// cost counts as unknown to the session; the account knows it in any case.
+const endPatience = 5 * time.Second
+
+// give gives out what the job answers, less what out has had of it, and
+// returns what that has cost.
+func (j sessionJob) give(ctx context.Context, out *sessions.Answer) (budget.Micros, error) {
+	err := j.copy(ctx, out)
+	if err == nil {
+		_, err = fsys.ReadFile(ctx, j.dir, "result") // which waits for the end
+	}
+	if err != nil {
+		var cancel func()
+		ctx, cancel = j.abandon(ctx)
+		defer cancel()
+	}
+	s, failed := j.status(ctx)
+	if err == nil {
+		err = failed
+	}
+	if err == nil {
+		err = s.outcome()
+	}
+	return s.Cost, err
+}
+
+// abandon ends the job, because what is to take its answer does not, and waits
+// until it has ended, or for as long as that may take. A job that the end of
+// the daemon cuts off is ended by that.
+func (j sessionJob) abandon(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
+	if !sessions.CutOff(ctx) {
+		fsys.WriteFile(end, j.dir, "ctl", []byte("cancel")) // refused if it has ended
+		fsys.ReadFile(end, j.dir, "result")                 // the time that may take is over otherwise
+	}
+	return end, cancel
+}
+
+// copy copies the output of the job to out, as it comes.
+func (j sessionJob) copy(ctx context.Context, out *sessions.Answer) error {
+	h, err := fsys.OpenPath(ctx, j.dir, "output", fsys.Read)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	b := make([]byte, 64<<10)
+	for off := out.Given(); ; {
+		n, err := fsys.ReadAt(ctx, h, b, off)
+		off += int64(n)
+		if _, failed := out.Write(b[:n]); failed != nil {
+			return failed
+		}
+		switch {
+		case errors.Is(err, io.EOF), err == nil && n == 0:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,256 @@
+package agent
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"agent9/fsys"
+	"agent9/namespace/budget"
+	"agent9/services/bundle"
+	"agent9/services/compute"
+	"agent9/services/containers"
+	"agent9/services/identity"
+	"agent9/services/secrets"
+	"agent9/services/status"
+	"agent9/store"
+)
+
+// settings say which records of a part a clone is given: what was set or
+// written for the agent, and not what happened to it. A part that is not here
+// begins empty in a clone.
+var settings = map[string]func(key string) bool{
+	statusPart:     status.IsSetting,
+	BudgetPart:     budget.IsSetting,
+	computePart:    compute.IsSetting,
+	containersPart: containers.IsSetting,
+	goalsPart:      all,
+	skillsPart:     all,
+}
+
+func all(string) bool { return true }
+
+// sealed are the parts that open with the daemon's master key, and travel only
+// sealed under a passphrase.
+var sealed = []string{identityPart, secretsPart}
+
+// ringPart is, in the keys of a bundle, how its passphrase makes their key.
+const ringPart = "ring/"
+
+// Pack returns what a bundle of the agent called name has. v is one moment of
+// the agent's part of the store; the contents are good as long as v is. With a
+// passphrase, which it clears, the private key and the secrets are among them.
+func Pack(ctx context.Context, v store.Store, house *House, name string, passphrase []byte) (bundle.Contents, error) {
+	c := bundle.Contents{Name: name, Exported: house.Now()}
+	var err error
+	if c.Pubkey, err = identity.PubkeyIn(ctx, store.Part(v, identityPart)); err != nil {
+		return c, err
+	}
+	parts, err := partsOf(ctx, v)
+	if err != nil {
+		return c, err
+	}
+	for _, part := range parts {
+		c.Parts = append(c.Parts, bundle.Part{Name: strings.TrimSuffix(part, "/"), Records: store.All(ctx, store.Part(v, part), "")})
+	}
+	if passphrase == nil {
+		return c, nil
+	}
+	keys := newScratch()
+	if err := packKeys(ctx, v, house, name, passphrase, keys); err != nil {
+		return c, err
+	}
+	c.Keys = keys.pairs()
+	return c, nil
+}
+
+// partsOf returns the parts of v that are not sealed, each with its slash.
+func partsOf(ctx context.Context, v store.Store) (parts []string, err error) {
+	for after := ""; ; {
+		page, err := v.List(ctx, "", after, 1)
+		if err != nil || len(page) == 0 {
+			return parts, err
+		}
+		part, _, ok := strings.Cut(page[0].Key, "/")
+		if !ok {
+			return nil, fsys.E(fsys.Internal, "the agent has a record in no part: "+part)
+		}
+		part += "/"
+		if !isSealed(part) {
+			parts = append(parts, part)
+		}
+		after = part + strings.Repeat("\xff", store.MaxKey/2) // no key is greater and in this part
+	}
+}
+
+func isSealed(part string) bool {
+	for _, s := range sealed {
+		if part == s {
+			return true
+		}
+	}
+	return false
+}
+
+func packKeys(ctx context.Context, v store.Store, house *House, name string, passphrase []byte, keys scratch) error {
+	ring, err := identity.RingFromPassphrase(ctx, store.Part(keys, ringPart), passphrase)
+	if err != nil {
+		return err
+	}
+	if _, err := identity.Reseal(ctx, store.Part(v, identityPart), house.Ring, name, store.Part(keys, identityPart), ring, name); err != nil {
+		return err
+	}
+	return secrets.Reseal(ctx, store.Part(v, secretsPart), house.Ring.Box(secretsBox), name, store.Part(keys, secretsPart), ring.Box(secretsBox), name)
+}
+
+// A Wish says what is to become of a bundle.
+type Wish struct {
+	Name        string
+	Clone       bool // another agent with the same settings
+	NewIdentity bool // make a key, and leave the one that the bundle may have
+	Passphrase  []byte
+}
+
+// Check refuses a wish that b cannot fulfil.
+func (w Wish) Check(b *bundle.Bundle) error {
+	switch {
+	case w.Passphrase != nil && !b.Keys:
+		return fsys.E(fsys.Invalid, "the bundle has no keys that a passphrase could open")
+	case w.Clone || w.NewIdentity || w.Passphrase != nil:
+		return nil
+	case b.Keys:
+		return fsys.E(fsys.Invalid, "the private key in the bundle opens with the passphrase that it was exported with; give that, or ask for a new identity")
+	}
+	return fsys.E(fsys.Invalid, "the bundle has no private key, so that the agent cannot be restored as who it was: ask for a new identity or for a clone, or export it with its keys")
+}
+
+// Unpack writes the agent of b, which was checked, into st, which is empty, in many transactions:
+// nobody may know of it before that is done. It clears the passphrase, and
+// returns the account that is to be above the agent's; empty if there is none.
+func Unpack(ctx context.Context, st store.Updater, house *House, b *bundle.Bundle, w Wish) (parent string, err error) {
+	if w.Clone {
+		err = st.Update(ctx, func(tx store.Store) error { return Create(ctx, tx, st, house, w.Name) })
+		if err != nil {
+			return "", err
+		}
+	}
+	for _, part := range b.Parts() {
+		takes := settings[part+"/"]
+		switch {
+		case isSealed(part + "/"):
+			return "", fsys.E(fsys.Invalid, "the bundle has "+part+" where it does not belong")
+		case !w.Clone:
+			takes = all
+		case takes == nil:
+			continue
+		}
+		if err := copyRecords(ctx, store.Sub(st, part+"/"), b.Records(part), takes); err != nil {
+			return "", err
+		}
+	}
+	if err := unpackKeys(ctx, st, house, b, w); err != nil {
+		return "", err
+	}
+	err = st.Update(ctx, func(tx store.Store) error {
+		parent, err = budget.Adopt(ctx, store.Part(tx, BudgetPart))
+		return err
+	})
+	return parent, err
+}
+
+// copyBatch is about how many bytes of records go in one transaction.
+const copyBatch = 1 << 20
+
+func copyRecords(ctx context.Context, to store.Updater, records iter.Seq2[store.Pair, error], takes func(key string) bool) error {
+	var batch []store.Pair
+	size := 0
+	flush := func() error {
+		err := to.Update(ctx, func(tx store.Store) error {
+			for _, p := range batch {
+				if err := tx.Put(ctx, p.Key, p.Value); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		batch, size = batch[:0], 0
+		return err
+	}
+	for p, err := range records {
+		if err != nil {
+			return err
+		}
+		if !takes(p.Key) {
+			continue
+		}
+		batch, size = append(batch, p), size+len(p.Key)+len(p.Value)
+		if size < copyBatch {
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return flush()
+}
+
+func unpackKeys(ctx context.Context, st store.Updater, house *House, b *bundle.Bundle, w Wish) error {
+	in := store.Part(st, identityPart)
+	if w.NewIdentity && !w.Clone {
+		if _, err := identity.Create(ctx, in, house.Ring, w.Name); err != nil {
+			return err
+		}
+	}
+	if w.Passphrase == nil {
+		return nil
+	}
+	keys := newScratch()
+	for p, err := range b.KeyRecords() {
+		if err == nil {
+			err = keys.Put(ctx, p.Key, p.Value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	ring, err := identity.RingFromPassphrase(ctx, store.Part(keys, ringPart), w.Passphrase)
+	if err != nil {
+		return fsys.Wrap(fsys.Permission, "the keys in the bundle", err)
+	}
+	if !w.NewIdentity && !w.Clone {
+		pubkey, err := identity.Reseal(ctx, store.Part(keys, identityPart), ring, b.Name, in, house.Ring, w.Name)
+		if err != nil {
+			return err
+		}
+		if pubkey != b.Pubkey {
+			return fsys.E(fsys.Invalid, "the key in the bundle is not that of the agent in it")
+		}
+	}
+	return st.Update(ctx, func(tx store.Store) error {
+		return secrets.Reseal(ctx, store.Part(keys, secretsPart), ring.Box(secretsBox), b.Name, store.Part(tx, secretsPart), house.Ring.Box(secretsBox), w.Name)
+	})
+}
+
+// scratch is a small store in memory.
+type scratch struct{ *store.Tx }
+
+func newScratch() scratch { return scratch{store.NewTx(nil, nothing{})} }
+
+func (s scratch) pairs() iter.Seq2[store.Pair, error] {
+	return func(yield func(store.Pair, error) bool) {
+		for key, value := range s.Changes() {
+			if !yield(store.Pair{Key: key, Value: value}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// nothing is what lies under a scratch.
+type nothing struct{}
+
+func (nothing) Get(string) ([]byte, bool) { return nil, false }
+
+func (nothing) Range(string, string) iter.Seq2[string, []byte] {
+	return func(func(string, []byte) bool) {}
+}

@@ -1,0 +1,38 @@
+package host
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	sandboxes "agent9/providers/containers"
+	"agent9/services/agent"
+	"agent9/store"
+)
+
+// sweepTimeout is how long a provider may take for a sweep.
+const sweepTimeout = 5 * time.Minute
+
+// sweep removes the sandboxes that are in no session of any agent: what a crash
+// has left, and what agents had that are no longer there. It runs behind the
+// start, once.
+func (h *Host) sweep(ctx context.Context) {
+	for _, r := range h.opts.Sandboxes {
+		ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+		err := r.Sweep(ctx, func(f sandboxes.Found) bool { return h.wanted(ctx, f) })
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			slog.Warn("sandboxes that nobody has any more may be left for the next start", "provider", r.ID(), "err", err)
+		}
+	}
+}
+
+// wanted reports whether a sandbox is some session's, or may be.
+func (h *Host) wanted(ctx context.Context, f sandboxes.Found) bool {
+	id, ok := agent.SandboxOwner(f.Name)
+	if !ok {
+		return false
+	}
+	wanted, err := agent.WantsSandbox(ctx, store.Sub(h.opts.Store, dataPart+id+"/"), f.Name, f.ID)
+	return wanted || err != nil
+}

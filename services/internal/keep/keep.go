@@ -1,0 +1,76 @@
+// Package keep is what services share that keep numbered work in a store: what
+// of it is in memory, what idempotency keys stand for, what has ended and when,
+// and how the directory of one piece of work behaves.
+//
+// Nothing here knows what the work is. Keys in the store are those of the view
+// that the service was given.
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"agent9/fsys"
+	"agent9/store"
+)
+
+// Day is the longest unit of a [Duration].
+const Day = 24 * time.Hour
+
+// Padded is n as part of a key, so that keys sort as numbers do.
+func Padded(n int64) string { return fmt.Sprintf("%016d", n) }
+
+// Number reads the name of a directory that is the number of a piece of work.
+func Number(name string) (int64, bool) {
+	if name == "" || name[0] == '0' || strings.Trim(name, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, err == nil
+}
+
+// Reply is what a write that made work n is answered with; nothing for 0.
+func Reply(n int64) []byte {
+	if n == 0 {
+		return nil
+	}
+	return append(strconv.AppendInt(nil, n, 10), '\n')
+}
+
+// Next returns a number that no work ever had, counted at key.
+func Next(ctx context.Context, tx store.Store, key string) (int64, error) {
+	last, err := store.GetJSON[int64](ctx, tx, key)
+	if err != nil && !missing(err) {
+		return 0, err
+	}
+	return last + 1, store.PutJSON(ctx, tx, key, last+1)
+}
+
+// Stamp is a time as files show it; empty for none.
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return fsys.Stamp(t)
+}
+
+// Failure is an error as files show it.
+type Failure struct {
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+}
+
+// FailureOf returns err as files show it.
+func FailureOf(err error) *Failure {
+	f := &Failure{fsys.CodeOf(err).String(), fsys.ReasonOf(err)}
+	if f.Reason == "" {
+		f.Reason = f.Code
+	}
+	return f
+}
+
+func missing(err error) bool { return errors.Is(err, fsys.NotExist) }

@@ -1,0 +1,21 @@
+package status
+
+import (
+	"testing"
+
+	"agent9/fsys"
+)
+
+// What is wrong is said by the name of the field, as whoever wrote it knows it.
+func TestParseConfigRefuses(t *testing.T) {
+	for doc, want := range map[string]string{
+		`{"inbox":{"limit":"no"}}`: "inbox.limit cannot be a string",
+		`{"accept":5}`:             "accept cannot be a number",
+		`{"nonsense":1}`:           `unknown field "nonsense"`,
+		`{"inbox":{"limit":-1}}`:   "inbox.limit must be from 1 to 1048576",
+	} {
+		if _, err := ParseConfig([]byte(doc)); fsys.CodeOf(err) != fsys.Invalid || fsys.ReasonOf(err) != want {
+			t.Errorf("%s: %v, want %s", doc, err, want)
+		}
+	}
+}
