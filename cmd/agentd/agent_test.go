@@ -9,7 +9,6 @@ import (
 
 	"agent9/fsys"
 	"agent9/store"
-	"agent9/store/bolt"
 )
 
 func TestRemovingAnAgent(t *testing.T) {
@@ -107,7 +106,7 @@ func TestRemovingAnAgent(t *testing.T) {
 // that does not run.
 func stored(t *testing.T, d *daemon, prefix string) (keys []string) {
 	t.Helper()
-	db, err := bolt.Open(filepath.Join(d.data(), "agent9.db"))
+	db, err := openStore(d.data())
 	if err != nil {
 		t.Fatal(err)
 	}

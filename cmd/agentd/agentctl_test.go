@@ -43,11 +43,19 @@ func buildAgentctl(t *testing.T) string {
 	return agentctl.path
 }
 
+// ctlCommand is agentctl on a daemon's address. To build it may take longer
+// than a command may.
+func ctlCommand(t *testing.T, address string, args ...string) *exec.Cmd {
+	t.Helper()
+	program := buildAgentctl(t)
+	return exec.CommandContext(within(t), program, append([]string{"--addr", address}, args...)...)
+}
+
 // ctl runs agentctl at an address and returns all that it prints, and whether
 // it succeeded.
 func ctl(t *testing.T, address, in string, args ...string) (out string, ok bool) {
 	t.Helper()
-	cmd := exec.CommandContext(within(t), buildAgentctl(t), append([]string{"--addr", address}, args...)...)
+	cmd := ctlCommand(t, address, args...)
 	cmd.Env = append(os.Environ(), "AGENT9_TOKEN=")
 	cmd.Stdin = strings.NewReader(in)
 	b, err := cmd.CombinedOutput()

@@ -9,6 +9,7 @@ import (
 
 	"agent9/cmd/internal/addr"
 	"agent9/fsys"
+	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
 )
 
@@ -44,10 +45,27 @@ COMPUTE PROVIDERS
    OPENAI_API_KEY (with OPENAI_BASE_URL), ANTHROPIC_API_KEY, OLLAMA_HOST and a
    server on 127.0.0.1:11434, else echo.
 
+SANDBOXES
+   --containers ID=docker:[HOST]  a Docker engine, or one that speaks its API;
+                                  HOST is as DOCKER_HOST has it
+   --containers ID=bwrap:[NAME=DIR,...]
+                                  bubblewrap, with this machine's /usr, or with
+                                  the root file systems that are named
+   --unsafe-host-containers       no sandbox at all: what agents want to run
+                                  runs as this user, with all that it may do
+   The first one is the default. Without any, agentd takes docker if its engine
+   answers, else bwrap if that works. The program a9 must be beside agentd.
+
 WHO MAY DO WHAT
    The socket given with --listen unix:PATH, or the default one, is the
    operator's: only the daemon's own user and root get in, and they see every
-   agent. On TCP a token is needed (agentctl token), and beyond loopback TLS.`
+   agent; so is one given with --http unix:PATH. On TCP, for 9P and HTTP, a token
+   is needed (agentctl token), and beyond loopback TLS.
+
+SERVICE MANAGERS
+   SIGTERM ends the daemon in order, SIGHUP reloads the files of TLS. Sockets that
+   systemd hands over are served; one whose FileDescriptorName is http is for
+   HTTP. Then there is no default socket.`
 
 func app() *cli.App {
 	return &cli.App{
@@ -58,6 +76,7 @@ func app() *cli.App {
 		EnableBashCompletion:   true,
 		UseShortOptionHandling: true,
 		HideHelpCommand:        true,
+		Commands:               []*cli.Command{fsckCommand(), rekeyCommand()},
 		ExitErrHandler:         func(*cli.Context, error) {}, // main prints it
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
 			return usage(fsys.E(fsys.Invalid, err.Error()+"; see agentd --help"))
@@ -65,12 +84,20 @@ func app() *cli.App {
 		Flags: []cli.Flag{
 			&cli.PathFlag{Name: "data", Usage: "keep everything in `DIR`", EnvVars: []string{"AGENT9_DATA"}, Value: addr.DefaultData()},
 			&cli.StringSliceFlag{Name: "listen", Usage: "serve 9P at `ADDR`: unix:PATH or tcp:HOST:PORT; can be given again (default: unix:" + addr.DefaultSocket() + ")"},
+			&cli.StringSliceFlag{Name: "http", Usage: "serve HTTP at `ADDR`: HOST:PORT or unix:PATH; can be given again"},
+			&cli.StringSliceFlag{Name: "http-cors", Usage: "let the web pages of `ORIGIN`, such as https://example.com, send requests"},
+			&cli.StringSliceFlag{Name: "http-host", Usage: "a `NAME` besides localhost by which clients reach HTTP on a loopback address"},
 			&cli.PathFlag{Name: "mount", Usage: "mount the operator's tree at `DIR` with FUSE"},
 			&cli.StringSliceFlag{Name: "compute", Usage: "a provider of models, `ID=DRIVER:TARGET`; can be given again"},
-			&cli.PathFlag{Name: "tls-cert", Usage: "certificate `FILE` (PEM) for TCP"},
+			&cli.StringSliceFlag{Name: "containers", Usage: "a provider of sandboxes, `ID=DRIVER:TARGET`; can be given again"},
+			&cli.BoolFlag{Name: "unsafe-host-containers", Usage: "run what agents want to run with all the rights of this user; for trusted development only"},
+			&cli.PathFlag{Name: "tls-cert", Usage: "certificate `FILE` (PEM) for TCP and HTTP"},
 			&cli.PathFlag{Name: "tls-key", Usage: "key `FILE` (PEM) of the certificate"},
 			&cli.PathFlag{Name: "tls-client-ca", Usage: "let in clients whose certificate is signed by one in `FILE`, as the agent that its common name names"},
 			&cli.Int64Flag{Name: "per-day", Usage: "what an agent without limits of its own may spend in a UTC day, in `MICRO-USD`", Value: 1_000_000},
+			&cli.IntFlag{Name: "max-ticks", Usage: "run the programs of at most `N` agents at once", Value: 64},
+			&cli.IntFlag{Name: "max-connections", Usage: "serve at most `N` clients of 9P at once at each address, and on each agent's own socket", Value: 4096},
+			&cli.Int64Flag{Name: "max-memory", Usage: "let all clients of 9P together make the daemon hold at most `MB`", Value: 512},
 			&cli.BoolFlag{Name: "debug", Usage: "log more"},
 		},
 		Action: func(c *cli.Context) error {
@@ -81,19 +108,33 @@ func app() *cli.App {
 			if perDay < 0 {
 				return usage(fsys.E(fsys.Invalid, "--per-day cannot be negative"))
 			}
+			if c.Int("max-ticks") < 1 {
+				return usage(fsys.E(fsys.Invalid, "--max-ticks must be at least 1"))
+			}
+			if c.Int("max-connections") < 1 || c.Int64("max-memory") < 1 || c.Int64("max-memory") > 1<<30 {
+				return usage(fsys.E(fsys.Invalid, "--max-connections and --max-memory must be at least 1"))
+			}
 			return serve(c.Context, settings{
-				data:      c.Path("data"),
-				listen:    c.StringSlice("listen"),
-				mount:     c.Path("mount"),
-				compute:   c.StringSlice("compute"),
-				cert:      c.Path("tls-cert"),
-				key:       c.Path("tls-key"),
-				clientCA:  c.Path("tls-client-ca"),
-				limits:    budget.Limits{PerDay: &perDay},
-				debug:     c.Bool("debug"),
-				messages:  os.Stderr,
-				getenv:    os.Getenv,
-				listening: func(at string) { fmt.Fprintln(os.Stderr, "listening on "+at) },
+				data:       c.Path("data"),
+				listen:     c.StringSlice("listen"),
+				http:       c.StringSlice("http"),
+				httpCORS:   c.StringSlice("http-cors"),
+				httpHosts:  c.StringSlice("http-host"),
+				mount:      c.Path("mount"),
+				compute:    c.StringSlice("compute"),
+				containers: c.StringSlice("containers"),
+				unsafeHost: c.Bool("unsafe-host-containers"),
+				cert:       c.Path("tls-cert"),
+				key:        c.Path("tls-key"),
+				clientCA:   c.Path("tls-client-ca"),
+				limits:     budget.Limits{PerDay: &perDay},
+				maxTicks:   c.Int("max-ticks"),
+				maxConns:   c.Int("max-connections"),
+				memory:     ninep.NewMemory(c.Int64("max-memory") << 20),
+				debug:      c.Bool("debug"),
+				messages:   os.Stderr,
+				getenv:     os.Getenv,
+				listening:  func(at string) { fmt.Fprintln(os.Stderr, "listening on "+at) },
 			})
 		},
 	}

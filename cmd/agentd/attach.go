@@ -49,14 +49,36 @@ func attachAgent(h *host.Host, name string) attachFunc {
 	}
 }
 
+// attachInside lets a program in a sandbox of an agent see the agent's tree, as
+// that agent. What it is inside says nothing here.
+func attachInside(h *host.Host, name string) attachFunc {
+	return func(ctx context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
+		root, err := h.Agent(ctx, name)
+		if err != nil {
+			return ninep.Grant{}, err
+		}
+		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+	}
+}
+
+// attachTick lets the daemon's own user and root see what an agent sees in a
+// tick, as that agent.
+func attachTick(name string, root fsys.Node) attachFunc {
+	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
+		if !sameUser(peer) {
+			return ninep.Grant{}, fsys.E(fsys.Permission, "this socket is the agent's")
+		}
+		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+	}
+}
+
 // attachTCP lets in who has a token, or a certificate in the name of an agent.
 func attachTCP(h *host.Host) attachFunc {
 	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
 		if strings.HasPrefix(aname, tokenMark) {
 			return attachToken(ctx, peer, h, aname)
 		}
-		if peer.TLS != nil && len(peer.TLS.VerifiedChains) > 0 {
-			name := peer.TLS.PeerCertificates[0].Subject.CommonName
+		if name, ok := certified(peer.TLS); ok {
 			if root, err := h.Agent(ctx, name); err == nil {
 				return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
 			}
@@ -71,7 +93,11 @@ func attachToken(ctx context.Context, peer ninep.Peer, h *host.Host, aname strin
 	if err != nil {
 		return ninep.Grant{}, err
 	}
-	return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), Done: done}, path)
+	caller := fsys.Caller(name)
+	if name == host.AllAgents {
+		caller = fsys.Operator
+	}
+	return at(ctx, ninep.Grant{Root: root, Caller: caller, Done: done}, path)
 }
 
 // at moves the root of g down to path.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/ninep"
+	"agent9/providers/tools/toolstest"
 )
 
 // daemonVar makes the test's own binary be agentd: it is built as the tests
@@ -23,6 +25,10 @@ import (
 const daemonVar = "AGENT9_TEST_IS_AGENTD"
 
 func TestMain(m *testing.M) {
+	toolstest.Main()
+	if deed := os.Getenv(programVar); deed != "" {
+		os.Exit(program(deed))
+	}
 	if os.Getenv(daemonVar) != "" {
 		os.Unsetenv(daemonVar)
 		main()
@@ -34,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long a test waits for what must happen.
-const limit = 30 * time.Second
+const limit = 90 * time.Second
 
 // A daemon is agentd as a process, with a data directory and an operator's
 // socket of its own.
@@ -42,6 +48,7 @@ type daemon struct {
 	t    *testing.T
 	dir  string // data, sock and what else a test puts there
 	args []string
+	with func(*exec.Cmd) // changes how it is started; may be nil
 
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd has ended
@@ -85,6 +92,9 @@ func (d *daemon) command(args ...string) *exec.Cmd {
 	all := append([]string{"--data", d.data(), "--listen", "unix:" + d.sock(), "--compute", "echo=echo:"}, d.args...)
 	cmd := exec.Command(os.Args[0], append(all, args...)...)
 	cmd.Env = append(os.Environ(), daemonVar+"=1", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
+	if d.with != nil {
+		d.with(cmd)
+	}
 	return cmd
 }
 
@@ -488,5 +498,12 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		if time.Now().After(end) {
 			t.Fatal("this did not come about: " + what)
 		}
+	}
+}
+
+func parse(t *testing.T, text string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		t.Fatalf("%s: %v", text, err)
 	}
 }

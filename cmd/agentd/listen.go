@@ -32,11 +32,15 @@ func places(s settings) ([]place, error) {
 			return nil, usage(err)
 		}
 		if network == "tcp" && s.cert == "" && !isLoopback(address) {
-			return nil, usage(fsys.E(fsys.Invalid, at+" can be reached from other machines: give --tls-cert and --tls-key, or listen on 127.0.0.1"))
+			return nil, usage(beyondLoopback(at))
 		}
 		all = append(all, place{network, address})
 	}
 	return all, nil
+}
+
+func beyondLoopback(at string) error {
+	return fsys.E(fsys.Invalid, at+" can be reached from other machines: give --tls-cert and --tls-key, or listen on 127.0.0.1")
 }
 
 // listen opens p; config is for TCP, and nil without TLS.
@@ -48,10 +52,15 @@ func listen(p place, config *tls.Config) (net.Listener, error) {
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Unavailable, "listening on "+addr.String(p.network, p.address), err)
 	}
-	if config != nil {
-		l = tls.NewListener(l, config)
+	return secured(l, config), nil
+}
+
+// secured is l with TLS, if that is for it.
+func secured(l net.Listener, config *tls.Config) net.Listener {
+	if config == nil || l.Addr().Network() == "unix" {
+		return l
 	}
-	return l, nil
+	return tls.NewListener(l, config)
 }
 
 func isLoopback(address string) bool {

@@ -13,6 +13,7 @@ import (
 )
 
 func main() {
+	noDump()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := app().RunContext(ctx, os.Args); err != nil {
@@ -24,6 +25,9 @@ func main() {
 		stop()
 		if errors.Is(err, errUsage) {
 			os.Exit(2)
+		}
+		if e := (ended{}); errors.As(err, &e) {
+			os.Exit(e.status)
 		}
 		os.Exit(1)
 	}

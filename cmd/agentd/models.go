@@ -21,13 +21,14 @@ import (
 // A choice is what --compute says of one provider.
 type choice struct {
 	id, target string
+	data       string // the daemon's directory
 	getenv     func(string) string
 }
 
 // drivers make the provider that a choice is for.
 var drivers = map[string]func(choice) (compute.Provider, error){
 	"exec": func(c choice) (compute.Provider, error) {
-		return exec.New(exec.Config{Command: c.target})
+		return exec.New(exec.Config{Command: c.target, Data: c.data})
 	},
 	"openai": func(c choice) (compute.Provider, error) {
 		key, name := c.key("OPENAI_API_KEY", c.target)
@@ -48,6 +49,10 @@ var drivers = map[string]func(choice) (compute.Provider, error){
 	"echo": func(choice) (compute.Provider, error) { return echo.New(echo.Config{}), nil },
 }
 
+// sweepCommands ends what is left of the commands of an earlier daemon on the
+// directory data.
+func sweepCommands(data string) { exec.Sweep(data) }
+
 // key returns the key of a provider and the variable that it is in:
 // <ID>_API_KEY, else the vendor's, which is not sent without TLS. url is where
 // to; empty is the vendor's own.
@@ -65,7 +70,7 @@ func (c choice) key(vendors, url string) (key, name string) {
 }
 
 // provider makes a provider of ID=DRIVER:TARGET.
-func provider(spec string, getenv func(string) string) (*compute.Runner, error) {
+func provider(spec, data string, getenv func(string) string) (*compute.Runner, error) {
 	id, rest, ok := strings.Cut(spec, "=")
 	driver, target, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 || fsys.CheckName(id) != nil {
@@ -76,7 +81,7 @@ func provider(spec string, getenv func(string) string) (*compute.Runner, error) 
 		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": no driver is called "+driver+"; there are "+
 			strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
 	}
-	p, err := make(choice{id, target, getenv})
+	p, err := make(choice{id, target, data, getenv})
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Invalid, "--compute "+spec, err)
 	}

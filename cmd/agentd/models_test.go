@@ -36,7 +36,7 @@ func TestFound(t *testing.T) {
 func TestProviders(t *testing.T) {
 	none := env(nil)
 	for _, spec := range []string{"a=exec:cat", "a=openai:http://127.0.0.1:1/v1", "a=ollama:", "a=echo:", "a=ollama:http://127.0.0.1:1"} {
-		r, err := provider(spec, none)
+		r, err := provider(spec, "", none)
 		require.NoError(t, err, spec)
 		require.Equal(t, "a", r.ID())
 	}
@@ -49,7 +49,7 @@ func TestProviders(t *testing.T) {
 		"a=what:x":      "there are anthropic, cloudflare, echo, exec, ollama, openai",
 		"a=cloudflare:": "account",
 	} {
-		_, err := provider(spec, none)
+		_, err := provider(spec, "", none)
 		require.ErrorContains(t, err, say, spec)
 	}
 }

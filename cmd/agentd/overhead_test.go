@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -162,8 +163,9 @@ func (p *pacer) askAgent(ctx context.Context, agent fsys.Node) (t timing, err er
 }
 
 // benchAgent returns an agent's tree, over 9P on a Unix socket, of a daemon in
-// this process that asks the server at url and keeps its data on disk.
-func benchAgent(b *testing.B, url string) fsys.Node {
+// this process that asks the server at url and keeps its data on disk, and a
+// client of HTTP on another socket.
+func benchAgent(b *testing.B, url string) (fsys.Node, *http.Client) {
 	b.Helper()
 	dir, err := os.MkdirTemp("", "agentd") // whose path is short enough for sockets
 	if err != nil {
@@ -172,10 +174,10 @@ func benchAgent(b *testing.B, url string) fsys.Node {
 	b.Cleanup(func() { os.RemoveAll(dir) })
 	sock := filepath.Join(dir, "sock")
 	ctx, end := context.WithCancel(context.WithoutCancel(b.Context()))
-	listening, done := make(chan string, 1), make(chan error, 1)
+	listening, done := make(chan string, 2), make(chan error, 1)
 	go func() {
 		done <- serve(ctx, settings{
-			data: filepath.Join(dir, "data"), listen: []string{"unix:" + sock}, compute: []string{"paced=openai:" + url},
+			data: filepath.Join(dir, "data"), listen: []string{"unix:" + sock}, http: []string{"unix:" + sock + ".http"}, compute: []string{"paced=openai:" + url},
 			messages: io.Discard, getenv: func(string) string { return "" }, listening: func(at string) { listening <- at },
 		})
 	}()
@@ -185,11 +187,13 @@ func benchAgent(b *testing.B, url string) fsys.Node {
 			b.Error(err)
 		}
 	})
-	select {
-	case <-listening:
-	case err := <-done:
-		done <- err
-		b.Fatal(err)
+	for range cap(listening) {
+		select {
+		case <-listening:
+		case err := <-done:
+			done <- err
+			b.Fatal(err)
+		}
 	}
 	c, err := ninep.Dial(b.Context(), "unix", sock)
 	if err != nil {
@@ -211,7 +215,13 @@ func benchAgent(b *testing.B, url string) fsys.Node {
 	if err := fsys.WriteFile(b.Context(), agent, "compute/policy", []byte(`{"max_concurrent":1000}`)); err != nil {
 		b.Fatal(err)
 	}
-	return agent
+	web := httpapi.Client()
+	web.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", sock+".http")
+	}
+	b.Cleanup(web.CloseIdleConnections)
+	return agent, web
 }
 
 // atSameTime returns the timings of n requests made at the same moment.
@@ -259,7 +269,7 @@ func (s *sample) report(b *testing.B, what string) {
 }
 
 // fsyncTime is what it takes to write a page to f, and f to the disk.
-func fsyncTime(b *testing.B, f *os.File) time.Duration {
+func fsyncTime(b testing.TB, f *os.File) time.Duration {
 	b.Helper()
 	begun := time.Now()
 	if _, err := f.Write(make([]byte, 4096)); err != nil {
@@ -275,19 +285,28 @@ func fsyncTime(b *testing.B, f *os.File) time.Duration {
 // and to the delay of each chunk, against the same request made directly to
 // the same server, by turns: one stream at a time, and fifty that are asked
 // for at the same moment. The server, the daemon and the readers share this
-// process. An operation is one turn of each; -benchtime says how many. A job is
+// process. files is through compute/new and output over 9P, openai through the
+// agent's endpoint. An operation is one turn of each; -benchtime says how many. A job is
 // on the disk before the server is asked, so the time of an fsync between the
 // turns is given too.
 func BenchmarkOverhead(b *testing.B) {
-	for _, streams := range []int{1, 50} {
-		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
+	for _, c := range []struct {
+		way     string
+		streams int
+	}{{"files", 1}, {"files", 50}, {"openai", 1}, {"openai", 50}} {
+		b.Run(fmt.Sprintf("%s/streams=%d", c.way, c.streams), func(b *testing.B) {
+			streams := c.streams
 			p := &pacer{epoch: time.Now()}
 			srv := httptest.NewServer(p)
 			defer srv.Close()
-			agent, client, ctx := benchAgent(b, srv.URL), httpapi.Client(), b.Context()
+			agent, web := benchAgent(b, srv.URL)
+			client, ctx := httpapi.Client(), b.Context()
 			defer client.CloseIdleConnections()
 			directly := func() (timing, error) { return p.askDirectly(ctx, client, srv.URL) }
 			through := func() (timing, error) { return p.askAgent(ctx, agent) }
+			if c.way == "openai" {
+				through = func() (timing, error) { return p.askDirectly(ctx, web, "http://localhost/agents/alice") }
+			}
 			atSameTime(b, streams, directly) // so that there are connections
 			atSameTime(b, streams, through)
 

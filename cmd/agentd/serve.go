@@ -6,24 +6,38 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"agent9/cmd/internal/addr"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
 	"agent9/providers/compute"
+	"agent9/providers/tools/mcp"
 	"agent9/services/host"
+	"agent9/services/identity"
+	"agent9/store"
 )
 
 // settings is the command line.
 type settings struct {
 	data, mount         string
 	listen, compute     []string
+	http                []string
+	httpCORS, httpHosts []string
+	containers          []string
+	unsafeHost          bool
 	cert, key, clientCA string
 	limits              budget.Limits
+	maxTicks            int
+	maxConns            int
+	memory              *ninep.Memory
 	debug               bool
 	messages            io.Writer
 	getenv              func(string) string
@@ -42,19 +56,44 @@ func serve(ctx context.Context, s settings) error {
 	log := slog.New(slog.NewTextHandler(s.messages, &slog.HandlerOptions{Level: level}))
 	ctx, shutdown := context.WithCancel(ctx)
 	defer shutdown()
+	hup, deaf := hangups()
+	defer deaf()
 
+	passphrase, err := identity.TakePassphrase() // before anything looks at the environment
+	if err != nil {
+		return err
+	}
+	if s.data, err = filepath.Abs(s.data); err != nil { // programs run elsewhere
+		return fsys.Wrap(fsys.Unavailable, "the data directory", err)
+	}
 	providers, err := providersOf(ctx, s)
 	if err != nil {
 		return err
 	}
-	places, err := places(s)
+	handed, err := activated(s)
 	if err != nil {
 		return err
 	}
-	config, err := tlsConfig(s)
+	defer func() {
+		for _, l := range handed {
+			l.Close()
+		}
+	}()
+	var at []place
+	if len(handed) == 0 || len(s.listen) > 0 {
+		if at, err = places(s); err != nil {
+			return err
+		}
+	}
+	httpPlaces, err := httpPlaces(s)
 	if err != nil {
 		return err
 	}
+	files, err := openTLS(s)
+	if err != nil {
+		return err
+	}
+	config := files.config()
 	db, err := openStore(s.data)
 	if err != nil {
 		return err
@@ -64,20 +103,43 @@ func serve(ctx context.Context, s settings) error {
 			log.Error("closing the database", "err", err)
 		}
 	}()
-	ring, err := openRing(ctx, s.data, db)
+	sweepCommands(s.data) // the database is locked: there is no other daemon
+	ring, err := openRing(ctx, s.data, db, passphrase)
 	if err != nil {
 		return err
 	}
 
+	yards, err := sandboxes(ctx, s, db, log)
+	if err != nil {
+		return err
+	}
 	own, err := newSockets(filepath.Join(s.data, "sockets"))
 	if err != nil {
 		return err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	traces, endTraces, err := openTrace(ctx, s.getenv)
+	if err != nil {
+		return err
+	}
+	defer func() { // after all that can still end
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		if err := endTraces(ctx); err != nil {
+			log.Warn("the last traces were not sent", "err", err)
+		}
+	}()
+	durations := newHTTPDurations()
 	h, err := host.Open(life, host.Options{
-		Store: db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
+		Trace:      traces,
+		Collectors: []prometheus.Collector{durations},
+		Store:      db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
+		Programs: makePrograms(s.data), ServeTick: own.Serve, MountTick: mountTick(life, s.data), MaxTicks: s.maxTicks,
 		Socket: own.Open, Unsocket: own.Close, Shutdown: shutdown,
+		Tools:     mcp.New(version(), s.data),
+		Sandboxes: yards, Serve: own.serveInside,
+		Spool: s.data,
 	})
 	if err != nil {
 		return err
@@ -91,17 +153,14 @@ func serve(ctx context.Context, s settings) error {
 	}()
 	own.host = h
 
-	own.server = func(attach attachFunc) *ninep.Server { return &ninep.Server{Attach: attach, Log: log} }
+	own.server = func(attach attachFunc) *ninep.Server {
+		return &ninep.Server{Attach: attach, Log: log, Trace: traces, MaxConns: s.maxConns, Memory: s.memory}
+	}
 	var servers []*ninep.Server
 	defer func() { hangUp(ctx, log, servers, own) }()
 
-	failed := make(chan error, len(places))
-	for _, p := range places {
-		l, err := listen(p, config)
-		if err != nil {
-			return err
-		}
-		defer l.Close()
+	failed := make(chan error, len(handed)+len(at)+len(httpPlaces))
+	serve9P := func(l net.Listener) {
 		attach := attachTCP(h)
 		if l.Addr().Network() == "unix" {
 			attach = attachOperator(h)
@@ -111,6 +170,38 @@ func serve(ctx context.Context, s settings) error {
 		go func() { failed <- srv.Serve(l) }()
 		s.listening(addr.String(l.Addr().Network(), l.Addr().String()))
 	}
+	for _, p := range at {
+		l, err := listen(p, config)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		serve9P(l)
+	}
+	pages := webServer(newLogins(life, h), s)
+	pages.TLS = config
+	pages.Log, pages.Observe = log, observe(durations)
+	pages.Trace, pages.Cause = traces, cause
+	defer func() { endWeb(ctx, log, pages) }()
+	serveHTTP := func(l net.Listener) {
+		go func() { failed <- pages.Serve(l) }()
+		s.listening("http " + addr.String(l.Addr().Network(), l.Addr().String()))
+	}
+	for _, p := range httpPlaces {
+		l, err := listen(p, nil)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		serveHTTP(l)
+	}
+	for _, g := range handed {
+		if g.http {
+			serveHTTP(g.Listener)
+		} else {
+			serve9P(secured(g.Listener, config))
+		}
+	}
 	if s.mount != "" {
 		unmount, err := mount(life, h.Root(), s.mount)
 		if err != nil {
@@ -119,9 +210,26 @@ func serve(ctx context.Context, s settings) error {
 		defer unmount()
 		fmt.Fprintln(s.messages, "mounted on "+s.mount)
 	}
+	h.Start(life)
+	defer func() { // before their sockets close
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		if err := h.Rest(ctx); err != nil {
+			log.Warn("some programs did not end in time", "err", err)
+		}
+	}()
 	for _, p := range providers {
 		log.Info("compute provider", "id", p.ID(), "driver", p.Info().Driver)
 	}
+	for _, r := range yards {
+		log.Info("containers provider", "id", r.ID())
+	}
+	go reloads(life, log, hup, files)
+	go watch(life, log, func(ctx context.Context) error { // a transaction, as that is what everything needs
+		return db.Update(ctx, func(store.Store) error { return nil })
+	})
+	tell(log, sd.SdNotifyReady)
+	defer tell(log, sd.SdNotifyStopping)
 	select {
 	case <-ctx.Done():
 		log.Info("ending")
@@ -138,7 +246,7 @@ func providersOf(ctx context.Context, s settings) ([]*compute.Runner, error) {
 	}
 	var all []*compute.Runner
 	for _, spec := range specs {
-		p, err := provider(spec, s.getenv)
+		p, err := provider(spec, s.data, s.getenv)
 		if err != nil {
 			return nil, usage(err)
 		}

@@ -7,9 +7,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
+	"agent9/cmd/internal/addr"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/services/host"
@@ -22,6 +24,7 @@ type sockets struct {
 	server func(attachFunc) *ninep.Server
 
 	mu     sync.Mutex
+	ticks  uint64             // how many sockets for ticks there were
 	open   map[string]*socket // by agent
 	closed bool
 }
@@ -63,18 +66,50 @@ func (s *sockets) Open(name string) (path string, err error) {
 	case s.open[name] != nil:
 		return path, nil
 	}
+	return path, s.listen(name, path, attachAgent(s.host, name))
+}
+
+// listen is called with mu held.
+func (s *sockets) listen(name, path string, attach attachFunc) error {
 	l, err := listenUnix(path)
 	if err != nil {
-		return "", err
+		return err
 	}
-	sock := &socket{l, s.server(attachAgent(s.host, name)), make(chan struct{})}
+	sock := &socket{l, s.server(attach), make(chan struct{})}
 	s.open[name] = sock
 	go func() { // until Close
 		sock.server.Serve(l)
 		sock.server.Shutdown(context.Background())
 		close(sock.done)
 	}()
-	return path, nil
+	return nil
+}
+
+// Serve serves root, which is what the agent called name sees in a tick, until
+// done is called, and returns the address. The name of such a socket cannot be
+// that of an agent.
+func (s *sockets) Serve(name string, root fsys.Node) (address string, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return "", nil, fsys.E(fsys.Unavailable, "the daemon is ending")
+	}
+	s.ticks++
+	own := "-" + strconv.FormatUint(s.ticks, 10)
+	path, err := filepath.Abs(filepath.Join(s.dir, own+socketSuffix))
+	if err != nil {
+		return "", nil, fsys.Wrap(fsys.Unavailable, "the socket of a tick", err)
+	}
+	if err := s.listen(own, path, attachTick(name, root)); err != nil {
+		return "", nil, err
+	}
+	return addr.String("unix", path), func() { s.Close(own) }, nil
+}
+
+// serveInside serves the agent called name, as that agent, to a program in one
+// of its sandboxes.
+func (s *sockets) serveInside(_ context.Context, name string, conn net.Conn) {
+	s.server(attachInside(s.host, name)).ServeConn(conn)
 }
 
 // Close ends an agent's socket and hangs up on who uses it. It does not wait.

@@ -7,13 +7,17 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/export/fuse"
+	"agent9/services/host"
 	"agent9/services/identity"
 	"agent9/store"
 	"agent9/store/bolt"
 )
 
-// This file and models.go are the only ones that name concrete stores, drivers
+// This file, models.go and sandboxes.go are the only ones that name concrete stores, drivers
 // and front ends.
+
+// keyFile is the master key in a data directory.
+const keyFile = "master.key"
 
 // openStore opens the database in the directory data.
 func openStore(data string) (closer interface {
@@ -23,20 +27,20 @@ func openStore(data string) (closer interface {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fsys.Wrap(fsys.Unavailable, "the data directory "+data, err)
 	}
-	return bolt.Open(filepath.Join(data, "agent9.db"))
-}
-
-// openRing returns what the agents' keys are encrypted with.
-func openRing(ctx context.Context, data string, db store.Updater) (*identity.KeyRing, error) {
-	st := store.Sub(db, "keyring/")
-	passphrase, err := identity.TakePassphrase()
-	if err != nil {
+	if err := checkDir(data); err != nil {
 		return nil, err
 	}
+	return bolt.OpenWith(filepath.Join(data, host.DatabaseName), bolt.Options{Steps: host.Steps()})
+}
+
+// openRing returns what the agents' keys are encrypted with: passphrase, or if
+// there is none, a file.
+func openRing(ctx context.Context, data string, db store.Updater, passphrase []byte) (*identity.KeyRing, error) {
+	st := store.Sub(db, host.KeyRingPart)
 	if len(passphrase) > 0 {
 		return identity.RingFromPassphrase(ctx, st, passphrase)
 	}
-	return identity.RingFromFile(ctx, st, filepath.Join(data, "master.key"))
+	return identity.RingFromFile(ctx, st, filepath.Join(data, keyFile))
 }
 
 // mount shows root to the kernel at dir.

@@ -1,0 +1,116 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"agent9/fsys"
+)
+
+// escapes are what a program in a sandbox tries; each says ESCAPED and what it
+// got. $1 is a file of the host, $2 the daemon's data, $3 a port on which the
+// host listens.
+const escapes = `
+escaped() { echo "ESCAPED: $*"; }
+cat "$1" 2>/dev/null | grep -q treasure && escaped "reads the host's files"
+ls "$2" >/dev/null 2>&1 && escaped "sees the daemon's data"
+cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -q -F -e "--data $2 --listen unix" && escaped "sees the daemon's process"
+cat /proc/1/environ 2>/dev/null | grep -q AGENT9_ESCAPE_MARK && escaped "sees the daemon's environment"
+for p in /proc/[0-9]*; do cat $p/root"$1" 2>/dev/null | grep -q treasure && escaped "the root of $p"; done
+for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sys/vm/overcommit_memory /sys/kernel/uevent_helper /sys/power/state; do
+	( : >> $f ) 2>/dev/null && escaped "may write $f"
+done
+for f in /dev/mem /dev/kmem /dev/port /dev/kmsg /dev/kvm /dev/sda /dev/vda /dev/nvme0n1 /dev/fuse /dev/mapper/control; do
+	( : < $f ) 2>/dev/null && escaped "opens $f"
+done
+mknod /tmp/dev b 8 0 2>/dev/null && ( : < /tmp/dev ) 2>/dev/null && escaped "makes devices"
+mkdir -p /tmp/m
+mount -t tmpfs none /tmp/m 2>/dev/null && escaped "mounts"
+mount --bind / /tmp/m 2>/dev/null && escaped "binds"
+mount -o remount,rw / 2>/dev/null && escaped "mounts anew"
+( : >> /usr/escaped ) 2>/dev/null && escaped "writes /usr"
+unshare -Urm sh -c "mount -t proc none /proc && cat /proc/1/root$1" 2>/dev/null | grep -q treasure && escaped "by a user namespace"
+nsenter -t 1 -m cat "$1" 2>/dev/null | grep -q treasure && escaped "enters the host's namespace"
+for s in /var/run/docker.sock /run/docker.sock /run/containerd/containerd.sock /run/dbus/system_bus_socket /run/systemd/private; do
+	[ -S $s ] && escaped "has $s"
+done
+if command -v bash >/dev/null; then
+	bash -c "exec 3<>/dev/tcp/127.0.0.1/$3" 2>/dev/null && escaped "reaches the host's loopback"
+fi
+find / -xdev -name 'of-bob' 2>/dev/null | grep -q . && escaped "sees another sandbox"
+kill -0 "$4" 2>/dev/null && grep -q agentd /proc/"$4"/cmdline 2>/dev/null && escaped "may signal the daemon"
+find / -xdev -type s 2>/dev/null | grep -v -e '^/workspace' -e '^/run/agent9' | sed 's/^/socket: /'
+a9 ls / 2>/dev/null | grep -q -e '^agents' -e '^tokens' && escaped "is the operator"
+for way in ../bob /agents/bob ../../agents/bob; do
+	a9 read $way/goals/plan 2>/dev/null | grep -q what-only && escaped "reads bob's goals"
+done
+echo '{}' | a9 write config 2>/dev/null && escaped "writes its config"
+cd /workspace
+ln -s "$1" file; ln -s / root; ln -s .. up; ln -s /proc/self/root self; ln -s "$(dirname "$1")" dir
+mkdir -p real && ln -s ../../../../../../../../.. real/climb
+echo tried
+`
+
+// A program in a sandbox gets nothing of the host, of the daemon or of another
+// agent, and what it leaves in its files leads nobody there.
+func TestEscapes(t *testing.T) {
+	helperFor(t)
+	t.Setenv("AGENT9_ESCAPE_MARK", "treasure")
+	d, r, _, _ := estate(t, "--containers", "main=bwrap:")
+	if h := r.read("agents/alice/containers/providers/main/health"); !strings.Contains(h, `"ok":true`) {
+		t.Skip(h)
+	}
+	secret := filepath.Join(d.dir, "secret")
+	if err := os.WriteFile(secret, []byte("treasure\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+
+	other := r.ask("agents/bob/containers/new", `{"commands":["touch of-bob"],"keep":true}`)
+	eventually(t, "bob's file is there", func() bool {
+		_, err := r.tryRead("agents/bob/containers/sessions/" + other + "/files/workspace/of-bob")
+		return err == nil
+	})
+	n := r.ask("agents/alice/containers/new", fmt.Sprintf(`{"commands":[{"argv":["sh","-c",%s,"sh",%q,%q,"%d","%d"]}],"keep":true}`,
+		strings.TrimSpace(string(fsys.Line(escapes))), secret, d.data(), port, d.cmd.Process.Pid))
+	s := "agents/alice/containers/sessions/" + n
+	out := ""
+	eventually(t, "all has been tried", func() bool {
+		out = r.tail(s + "/output")
+		return strings.Contains(out, "tried\n") || strings.Contains(r.read(s+"/status"), `"failed"`)
+	})
+	if strings.Contains(out, "ESCAPED") || !strings.Contains(out, "tried\n") {
+		t.Errorf("in the sandbox:\n%s%s", out, r.read(s+"/status"))
+	}
+	t.Logf("%s", out)
+
+	// From outside, by the links that it left.
+	for _, way := range []string{
+		"file", "root" + secret, "dir/secret", "up/up/up" + secret, "self" + secret, "real/climb" + secret, "real/../root" + secret,
+		"root/etc/shadow", "../../../../../" + secret, "up/" + filepath.Base(d.dir),
+	} {
+		if text, err := r.tryRead(s + "/files/workspace/" + way); strings.Contains(text, "treasure") || strings.Contains(text, "root:") {
+			t.Errorf("files/%s leads to the host: %q, %v", way, text, err)
+		}
+		r.tryWrite(s+"/files/workspace/"+way, "changed")
+		r.tryMake(s+"/files/workspace/"+filepath.Dir(way), filepath.Base(way), "changed")
+		r.tryRemove(s + "/files/workspace/" + way)
+	}
+	if b, err := os.ReadFile(secret); err != nil || string(b) != "treasure\n" {
+		t.Errorf("the host's file is %q, %v", b, err)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, "data")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"agent9/fsys"
+	"agent9/providers/tools/toolstest"
+)
+
+// planted are secrets that came in, by the way that they came.
+type planted map[string]string
+
+// in checks that none of the secrets is in what there is to see.
+func (p planted) in(t *testing.T, where string, text []byte) {
+	t.Helper()
+	for way, secret := range p {
+		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret)), secret[:len(secret)*2/3]} {
+			if i := bytes.Index(text, []byte(form)); i >= 0 {
+				t.Errorf("%s has what came by %s: …%q…", where, way, text[max(0, i-80):i+10])
+				break
+			}
+		}
+	}
+}
+
+// A parrot is a server that answers, with every status, in every form, with
+// the secrets that it was sent.
+type parrot struct {
+	mu    sync.Mutex
+	heard map[string]bool
+}
+
+func (s *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	said := r.Header.Get("Authorization")
+	s.mu.Lock()
+	s.heard[said] = true
+	s.mu.Unlock()
+	padding := strings.Repeat("x", 990)
+	switch {
+	case bytes.Contains(body, []byte("stream broken")):
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"error\":{\"message\":\"your header was %s\"}}\n\n", said)
+	case bytes.Contains(body, []byte("whole broken")):
+		fmt.Fprintf(w, `{"error":{"message":"your header was %s"}}`, said)
+	case bytes.Contains(body, []byte("no json")):
+		fmt.Fprintf(w, "your header was %s", said)
+	case bytes.Contains(body, []byte("in the middle")):
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, padding[:990-len(said)/2]+said)
+	case bytes.Contains(body, []byte("forbidden")):
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"error":{"message":"your header was %s"}}`, said)
+	case bytes.Contains(body, []byte("moved")):
+		http.Redirect(w, r, "/elsewhere?key="+said, http.StatusTemporaryRedirect)
+	default:
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, `{"error":{"message":"the wrong key: %s"}}`, said)
+	}
+}
+
+// Whatever way a secret comes in, it is in nothing that the daemon writes or
+// shows, to the operator or an agent, also when everything fails: not in its
+// files, its log, errors, metrics, traces, bundles, or what ps shows.
+func TestSecretsStayIn(t *testing.T) {
+	helperFor(t)
+	secrets := planted{}
+	plant := func(way string) string {
+		secrets[way] = "c4nary-" + strings.ReplaceAll(way, " ", "-") + "-0123456789abcdefghijklmnopqrstuvwxyz"
+		return secrets[way]
+	}
+	// What comes in when the daemon starts.
+	echo := &parrot{heard: map[string]bool{}}
+	server := httptest.NewServer(echo)
+	defer server.Close()
+	t.Setenv("M_API_KEY", plant("the key of a provider"))
+	t.Setenv("AGENT9_PASSPHRASE", plant("the passphrase of the keys"))
+	var traces bytes.Buffer
+	var mu sync.Mutex
+	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		io.Copy(&traces, r.Body)
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	defer collector.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")
+	certs := t.TempDir()
+	us := newIssuer(t)
+	cert, key := files(t, certs, "server", us.issue("the server"))
+	pem, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets["the TLS key"] = strings.Split(string(pem), "\n")[1]
+	d, _, operator := startWeb(t, "--debug", "--listen", "tcp:127.0.0.1:0", "--tls-cert", cert, "--tls-key", key,
+		"--compute", "m=openai:"+server.URL, "--compute", "sh=exec:env | grep AGENT9_; exit 1", "--unsafe-host-containers")
+	r := d.root()
+	r.mkdir("agents", "alice")
+	r.write("agents/alice/budget/limits", `{"per_day_microusd":1000000000}`)
+	r.write("agents/alice/compute/policy", `{"max_attempts":1}`)
+	r.write("agents/alice/containers/policy", `{"network":true}`)
+
+	// What comes in later.
+	for _, name := range []string{"key", "hook", "repo", "wrong"} {
+		r.make("agents/alice/secrets", name, plant("secrets/"+name))
+	}
+	secrets["a token"] = tokenFor(t, operator, "alice")
+	secrets["a token of the operator's"] = tokenFor(t, operator, "*")
+	for name, text := range secrets { // a token that is no good
+		if name == "a token" {
+			secrets["a wrong token"] = text[:len(text)-6] + "AAAAAA"
+		}
+	}
+	url := "https://" + httpAt.FindStringSubmatch(d.text())[1]
+	shown := map[string][]byte{}
+	show := func(where, text string) { shown[where] = append(shown[where], text+"\n"...) }
+
+	// A provider that repeats what it was sent.
+	for _, how := range []string{"refused", "stream broken", "whole broken", "no json", "in the middle", "forbidden", "moved"} {
+		for _, stream := range []bool{true, false} {
+			n := r.ask("agents/alice/compute/new", fmt.Sprintf(`{"provider":"m","model":"m","stream":%v,"max_cost_microusd":1,"messages":[{"role":"user","content":%q}]}`, stream, how))
+			text, err := r.tryRead("agents/alice/compute/jobs/" + n + "/result")
+			show("results", fmt.Sprint(text, err))
+		}
+	}
+	if !echo.heard["Bearer "+secrets["the key of a provider"]] {
+		t.Error("the provider's key was not used")
+	}
+	// A command as a provider, whose environment is the daemon's: but not the
+	// passphrase.
+	n := r.ask("agents/alice/compute/new", `{"provider":"sh","messages":[{"role":"user","content":"x"}]}`)
+	r.tryRead("agents/alice/compute/jobs/" + n + "/result")
+	env := r.tail("agents/alice/compute/jobs/" + n + "/output")
+	planted{"the passphrase of the keys": secrets["the passphrase of the keys"]}.in(t, "the environment of a command", []byte(env))
+	has(t, "the environment of a command", env, "AGENT9_REQUEST=")
+	// A program that is sent a secret and repeats it, a server of tools that has
+	// one in its environment, and a clone with one.
+	started := filepath.Join(d.dir, "started")
+	config := func(program, mode string) {
+		r.write("agents/alice/config", string(fsys.Line(map[string]any{
+			"program": json.RawMessage(program), "tick": map[string]any{"retries": 0, "give_up": 0},
+			"tools": map[string]any{"counter": map[string]any{"command": []string{os.Args[0]},
+				"env": map[string]any{toolstest.Var: mode, "AGENT9_TEST_STARTED": started, "API_KEY": map[string]string{"secret": "key"}}}},
+		})))
+	}
+	config(`{"http":{"url":"`+server.URL+`","secret":{"name":"hook","header":"Authorization","prefix":"Bearer "}}}`, "broken")
+	r.write("agents/alice/ctl", "tick")
+	r.until("alice", "logs/ticks", `"outcome":"failed"`)
+	text, err := r.tryRead("agents/alice/tools/counter/schema")
+	show("tools", fmt.Sprint(text, err))
+	show("tools", r.read("agents/alice/tools/counter/status"))
+	config(`{"exec":"env; cat /proc/self/environ"}`, "yes")
+	text, err = r.tryRead("agents/alice/tools/counter/schema")
+	show("tools", fmt.Sprint(text, err))
+	r.write("agents/alice/ctl", "tick")
+	r.until("alice", "logs/ticks", `"outcome":"done"`)
+	n = r.ask("agents/alice/containers/new", `{"repo":{"url":"`+strings.Replace(url, "https://", "https://user@", 1)+`/none.git","auth":{"secret":"repo"}},"commands":["env"],"limits":{"network":true,"time_s":10}}`)
+	show("a clone", r.read("agents/alice/containers/sessions/"+n+"/result")+r.read("agents/alice/containers/sessions/"+n+"/output"))
+	n = r.ask("agents/alice/containers/new", `env; cat /proc/self/environ`)
+	show("a sandbox", r.read("agents/alice/containers/sessions/"+n+"/result")+r.read("agents/alice/containers/sessions/"+n+"/output"))
+	// A secret cannot be read, whoever asks.
+	_, err = r.tryRead("agents/alice/secrets/key")
+	refused(t, "reading a secret", err, fsys.Permission)
+
+	// Tokens, good and bad, by every way.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: us.pool()}}}
+	defer client.CloseIdleConnections()
+	for _, way := range []string{"a token", "a token of the operator's", "a wrong token"} {
+		token := secrets[way]
+		for _, path := range []string{"/agents/alice/status", "/agents/alice/none", "/agents/alice/config", "/agents/bob/status", "/agents/alice/v1/chat/completions"} {
+			for _, method := range []string{"GET", "PUT", "POST", "BREW"} {
+				status, body := ask(t, client, token, method, url+path, "{")
+				show("HTTP", fmt.Sprint(status, body))
+				status, body = ask(t, client, "", method, url+path+"?access_token="+token, "{")
+				show("HTTP", fmt.Sprint(status, body))
+			}
+		}
+		if tr, err := attach(t, "unix", d.sock(), token); err != nil {
+			show("9P", err.Error())
+		} else {
+			for _, path := range []string{"none", "config", "secrets/key"} {
+				show("9P", fmt.Sprint(tr.tryWrite(path, "nonsense")))
+			}
+		}
+	}
+
+	// All that there is to see.
+	secrets.in(t, "ps", d.commandLines(t))
+	for _, file := range []string{"logs/trajectory", "logs/errors"} {
+		show(file, r.tail("agents/alice/"+file))
+	}
+	for _, dir := range []string{"agents/alice", "tokens", "accounts", "profiles"} {
+		for path, text := range r.snapshot(dir) {
+			show(dir+path+" of the operator's tree", text)
+		}
+	}
+	for _, file := range []string{"health", "info", "models"} {
+		text, err := r.tryRead("agents/alice/compute/providers/m/" + file)
+		show("the provider's "+file, fmt.Sprint(text, err))
+	}
+	agent, err := attach(t, "unix", d.sock(), secrets["a token"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range agent.snapshot("") {
+		show(path+" of the agent's tree", text)
+	}
+	show("metrics", r.read("metrics"))
+	show("a bundle", string(d.mustCtl(nil, "export", "alice")))
+	t.Setenv("AGENT9_BUNDLE_PASSPHRASE", plant("the passphrase of a bundle"))
+	show("a bundle with keys", string(d.mustCtl(nil, "export", "--with-keys", "alice")))
+	out, _ := ctl(t, "unix:"+d.sock(), "", "--generate-bash-completion")
+	show("completion", out)
+	secrets.in(t, "ps", d.commandLines(t))
+	d.write("ctl", "shutdown", r)
+	d.ends(limit)
+	show("the log", d.text())
+	mu.Lock()
+	show("traces", traces.String())
+	mu.Unlock()
+	equal(t, "there are traces", len(shown["traces"]) > 100, true)
+	for where, text := range shown {
+		secrets.in(t, where, text)
+	}
+	err = filepath.Walk(d.data(), func(path string, info os.FileInfo, err error) error {
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		secrets.in(t, path, b)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// write writes to a file of the daemon's tree, which may end by it.
+func (d *daemon) write(path, text string, r *tree) {
+	if err := r.tryWrite(path, text); err != nil && fsys.CodeOf(err) != fsys.Unavailable {
+		d.t.Error(err)
+	}
+}
+
+// commandLines are those of all processes of the machine.
+func (d *daemon) commandLines(t *testing.T) []byte {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	for _, file := range all {
+		line, _ := os.ReadFile(file) // it may have ended
+		text = append(append(text, line...), '\n')
+	}
+	return text
+}
+
+// A daemon that dies leaves no core file, in which its keys would be.
+func TestNoCore(t *testing.T) {
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_CORE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{Cur: was.Max, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_CORE, &was)
+	dumped := func(state *os.ProcessState) bool { return state.Sys().(syscall.WaitStatus).CoreDump() }
+	other := exec.Command("/bin/sh", "-c", "kill -ABRT $$")
+	other.Dir = t.TempDir()
+	if other.Run(); !dumped(other.ProcessState) {
+		t.Skip("no program leaves a core file on this machine")
+	}
+	t.Setenv("GOTRACEBACK", "crash")
+	d := startDaemon(t)
+	d.signal(syscall.SIGABRT)
+	<-d.exited
+	if dumped(d.cmd.ProcessState) {
+		t.Errorf("agentd left a core file: %v", d.cmd.ProcessState)
+	}
+}

@@ -1,0 +1,542 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"agent9/fsys"
+	"agent9/fsys/export/fuse"
+)
+
+// A said is a line of a transcript.
+type said struct {
+	N               int
+	Role, Event     string
+	Prompt          int
+	Author          string
+	Text            string
+	From, To        int
+	Outcome, Reason string
+	Cost            int `json:"cost_microusd"`
+}
+
+// final reports whether nothing more is said about the prompt.
+func (l said) final() bool {
+	return l.Role == "assistant" && l.Outcome != "interrupted" || l.Event == "cancelled"
+}
+
+// transcript reads what is said in a session until all of prompts have their
+// answers.
+func (tr *tree) transcript(path string, prompts ...int) (lines []said) {
+	tr.t.Helper()
+	h := tr.open(path, fsys.Read)
+	waiting := map[int]bool{}
+	for _, p := range prompts {
+		waiting[p] = true
+	}
+	var text []byte
+	b := make([]byte, 1<<16)
+	for off := int64(0); len(waiting) > 0; {
+		n, err := fsys.ReadAt(within(tr.t), h, b, off)
+		if err != nil {
+			tr.t.Fatalf("%s, of which %v have no answer: %v", path, waiting, err)
+		}
+		off += int64(n)
+		text = append(text, b[:n]...)
+		for {
+			line, rest, whole := bytes.Cut(text, []byte("\n"))
+			if !whole {
+				break
+			}
+			var l said
+			if err := json.Unmarshal(line, &l); err != nil {
+				tr.t.Fatalf("%s: %v: %s", path, err, line)
+			}
+			if lines, text = append(lines, l), rest; l.final() {
+				delete(waiting, l.Prompt)
+			}
+		}
+	}
+	return lines
+}
+
+// A speaker is a server of models that answers a message with itself, in
+// pieces, and bills for it.
+type speaker struct {
+	mu   sync.Mutex
+	came map[string]int // requests, by the last message
+	gate chan struct{}  // if set, answers wait for it after the first piece
+}
+
+// ask counts a request and returns its last message.
+func (s *speaker) ask(r *http.Request) (string, chan struct{}) {
+	var req struct{ Messages []struct{ Content string } }
+	if json.NewDecoder(r.Body).Decode(&req) != nil || len(req.Messages) == 0 {
+		return "", s.gate // who asked is gone
+	}
+	text := req.Messages[len(req.Messages)-1].Content
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.came[text]++
+	return text, s.gate
+}
+
+func (s *speaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasSuffix(r.URL.Path, "/models") {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
+		return
+	}
+	text, gate := s.ask(r)
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i, word := range strings.SplitAfter(text, " ") {
+		piece, _ := json.Marshal(word)
+		fmt.Fprintf(w, `data: {"object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":%s}}]}`+"\n\n", piece)
+		w.(http.Flusher).Flush()
+		if i > 0 || gate == nil {
+			continue
+		}
+		select {
+		case <-gate:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	fmt.Fprint(w, `data: {"object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20}}`+"\n\ndata: [DONE]\n\n")
+}
+
+// withSpeaker starts a daemon whose model is a speaker, with the agent alice.
+func withSpeaker(t *testing.T) (*speaker, *daemon) {
+	s := &speaker{came: map[string]int{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	t.Setenv("M_API_KEY", "secret") // with a key it bills
+	d := startDaemon(t, "--compute", "m=openai:"+server.URL)
+	d.root().mkdir("agents", "alice")
+	d.at("/agents/alice").write("compute/policy",
+		`{"default_provider":"m","max_concurrent":100,"prices":{"*":{"input_microusd":1000000,"output_microusd":1000000}}}`)
+	return s, d
+}
+
+// Every prompt that was acknowledged is answered after kill -9, once, and paid
+// for once.
+func TestSessionsKill(t *testing.T) {
+	const talks, rounds, writers, enough = 3, 5, 6, 25
+	s, d := withSpeaker(t)
+	alice := d.at("/agents/alice")
+	alice.write("config", `{"sessions":{"max_waiting":10000}}`)
+	alice.write("budget/limits", `{"total_microusd":1000000000}`)
+	for i := range talks {
+		equal(t, "session", alice.ask("sessions/new", fmt.Sprintf("talk %d", i+1)), fmt.Sprint(i+1))
+	}
+	acknowledged := make([]map[int]string, talks+1) // texts, by number
+	for i := range acknowledged {
+		acknowledged[i] = map[int]string{}
+	}
+	for round := range rounds {
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		count := 0
+		for w := range writers {
+			tr, talk := d.at("/agents/alice"), w%talks+1
+			all.Go(func() {
+				for i := 0; ; i++ {
+					text := fmt.Sprintf("round %d writer %d prompt %d", round, w, i)
+					b, err := fsys.Converse(within(t), tr.root, fmt.Sprintf("sessions/%d/prompt", talk), []byte(text))
+					if err != nil {
+						return // it was killed
+					}
+					var n int
+					fmt.Sscan(string(b), &n)
+					mu.Lock()
+					acknowledged[talk][n] = text
+					if count++; count == enough+round*7 {
+						d.cmd.Process.Kill() // while the others write, and answers come
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		<-d.exited
+		d.start()
+	}
+
+	alice = d.at("/agents/alice")
+	for talk := 1; talk <= talks; talk++ {
+		dir := fmt.Sprintf("sessions/%d/", talk)
+		var prompts []int
+		for n := range acknowledged[talk] {
+			prompts = append(prompts, n)
+		}
+		lines := alice.transcript(dir+"transcript", prompts...)
+		stream := alice.tail(dir + "stream")
+		var asked []int
+		final, parts := map[int]int{}, map[int]int{}
+		for i, l := range lines {
+			equal(t, "number of a line", l.N, i+1)
+			switch {
+			case l.Role == "user":
+				asked = append(asked, l.Prompt)
+				if text := acknowledged[talk][l.Prompt]; text != "" && text != l.Text {
+					t.Errorf("prompt %d is %q, want %q", l.Prompt, l.Text, text)
+				}
+			case l.Role == "assistant":
+				equal(t, "the stream", strings.TrimRight(stream[l.From:l.To], " \n"), strings.TrimRight(l.Text, " \n"))
+				parts[l.Prompt]++
+				if !l.final() {
+					continue
+				}
+				final[l.Prompt]++
+				text := acknowledged[talk][l.Prompt]
+				if l.Outcome != "done" && !strings.Contains(l.Reason, "interrupted 3 times") || l.Outcome == "done" && text != "" && l.Text != text {
+					t.Errorf("the answer to %d is %+v, want %q", l.Prompt, l, text)
+				}
+			}
+		}
+		equal(t, "in order", slices.IsSorted(asked) && len(slices.Compact(slices.Clone(asked))) == len(asked), true)
+		for n, text := range acknowledged[talk] {
+			if final[n] != 1 {
+				t.Errorf("session %d: prompt %d has %d answers", talk, n, final[n])
+			}
+			s.mu.Lock()
+			if s.came[text] > parts[n] {
+				t.Errorf("session %d: the model was asked %d times for prompt %d, which has %d answers and parts", talk, s.came[text], n, parts[n])
+			}
+			s.mu.Unlock()
+		}
+	}
+	eventually(t, "nothing runs, also of what was never acknowledged", func() bool {
+		for talk := 1; talk <= talks; talk++ {
+			if status := alice.read(fmt.Sprintf("sessions/%d/status", talk)); !strings.Contains(status, `"state":"idle"`) || !strings.Contains(status, `"waiting":0`) {
+				return false
+			}
+		}
+		return strings.Contains(alice.read("budget/usage"), `"holds":0`)
+	})
+	equal(t, "the ledger", replay(t, alice.tail("budget/ledger")), summary(t, alice.read("budget/usage")))
+}
+
+// Those who watch by way of a mount see the same, also who comes back where he
+// was after the daemon was killed.
+func TestSessionInAShell(t *testing.T) {
+	d, in := withMount(t)
+	sh := func(script string) string {
+		t.Helper()
+		cmd := exec.CommandContext(within(t), "sh", "-c", script)
+		cmd.Dir = in("agents/alice/sessions")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+		return string(out)
+	}
+	equal(t, "a new session", sh(`exec 3<>new; echo plans >&3; cat <&3`), "1\n")
+	watch := func() (*exec.Cmd, *os.File) {
+		t.Helper()
+		f, err := os.CreateTemp(d.dir, "seen")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(within(t), "cat", in("agents/alice/sessions/1/stream"))
+		cmd.Stdout = f
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd, f
+	}
+	seen := func(f *os.File) string {
+		b, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	first, a := watch()
+	sh(`echo one > 1/prompt`)
+	sh(`echo two > 1/prompt`)
+	eventually(t, "the first has seen it", func() bool { return seen(a) == "one\ntwo\n" })
+
+	d.kill()
+	first.Wait() // the mount is gone, and cat with it
+	fuse.Unmount(in(""))
+	d.start()
+	sh(`echo three > 1/prompt`)
+	// dd takes the stream up at the byte where the other stopped.
+	back := exec.CommandContext(within(t), "dd", "if="+in("agents/alice/sessions/1/stream"), "bs=4096", "iflag=skip_bytes", fmt.Sprintf("skip=%d", len(seen(a))), "status=none")
+	var rest bytes.Buffer
+	back.Stdout = &rest
+	if err := back.Start(); err != nil {
+		t.Fatal(err)
+	}
+	second, b := watch()
+	eventually(t, "the second has seen it", func() bool { return seen(b) == "one\ntwo\nthree\n" })
+	sh(`echo end > 1/ctl`)
+	for _, cmd := range []*exec.Cmd{back, second} {
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v", cmd, err)
+		}
+	}
+	equal(t, "who came back", seen(a)+rest.String(), "one\ntwo\nthree\n")
+	equal(t, "the end", sh(`tail -n 1 1/transcript | grep -c '"event":"ended"'`), "1\n")
+	equal(t, "a prompt now", sh(`echo four > 1/prompt; tail -n 1 ../logs/errors | grep -o 'session 1 has ended; write resume to its ctl'; true`) != "", true)
+	sh(`echo resume > 1/ctl && echo five > 1/prompt`)
+	equal(t, "what comes then", sh(`dd if=1/stream iflag=skip_bytes skip=14 bs=1 count=5 status=none`), "five\n")
+	sh(`echo end > 1/ctl`)
+	equal(t, "tail", sh(`tail -c +9 1/stream`), "three\nfive\n")
+	sh(`rm -r 1`)
+	equal(t, "what is left", sh(`ls`), "new\n")
+}
+
+// A session is for those who may: rights, limits, money and a stopped agent.
+func TestSessionAccess(t *testing.T) {
+	d, r, address := overTCP(t)
+	alice := d.at("/agents/alice")
+	alice.ask("sessions/new", "mine")
+	token := func(rights string) *tree {
+		t.Helper()
+		tr, err := attach(t, "tcp", address, r.ask("ctl", "token alice "+rights))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tr
+	}
+	reader := token("/sessions:r")
+	equal(t, "files", reader.list("sessions/1"), "prompt queue stream transcript status ctl")
+	refused(t, "a prompt of who may only read", reader.tryWrite("sessions/1/prompt", "x"), fsys.Permission)
+	refused(t, "end by who may only read", reader.tryWrite("sessions/1/ctl", "end"), fsys.Permission)
+	writer := token("/sessions:rw")
+	equal(t, "prompt", writer.ask("sessions/1/prompt", "from a token"), "1")
+	lines := alice.transcript("sessions/1/transcript", 1)
+	equal(t, "author", lines[1].Author, "alice")
+
+	alice.write("ctl", "stop")
+	refused(t, "a prompt for a stopped agent", alice.tryWrite("sessions/1/prompt", "x"), fsys.Busy, "stopped")
+	alice.write("ctl", "start")
+	alice.write("budget/limits", `{"total_microusd":0}`)
+	refused(t, "a prompt without money", alice.tryWrite("sessions/1/prompt", "x"), fsys.Exhausted)
+}
+
+// The model is told who it is, what was said, and what it is to answer now.
+func TestSessionOfAModel(t *testing.T) {
+	s, d := withSpeaker(t)
+	alice := d.at("/agents/alice")
+	alice.write("config", `{"prompt":"Be kind.","sessions":{"profiles":{"terse":{"prompt":"Be brief."}}}}`)
+	refused(t, "a profile that is not there", alice.tryWrite("sessions/new", `{"profile":"long"}`), fsys.Invalid, "terse")
+	alice.ask("sessions/new", `{"title":"a","profile":"terse"}`)
+	alice.ask("sessions/1/prompt", "first words")
+	alice.ask("sessions/1/prompt", `{"content":[{"type":"text","text":"second"}]}`)
+	gate := make(chan struct{})
+	lines := alice.transcript("sessions/1/transcript", 1)
+	equal(t, "answer", lines[2].Text, "first words")
+	equal(t, "cost", lines[2].Cost, jobCost)
+	alice.transcript("sessions/1/transcript", 2)
+	has(t, "the request", alice.read("compute/jobs/2/request"),
+		`{"role":"system","content":"Be brief."},{"role":"user","content":"first words"},{"role":"assistant","content":"first words"},{"role":"user","content":[{"type":"text","text":"second"}]}`)
+
+	// A cancelled prompt cancels its job, and is paid for what it was.
+	s.mu.Lock()
+	s.gate = gate
+	s.mu.Unlock()
+	alice.ask("sessions/1/prompt", "long answer that waits")
+	stream := alice.open("sessions/1/stream", fsys.Read)
+	b := make([]byte, 100)
+	n, err := fsys.ReadAt(within(t), stream, b, int64(lines[2].To))
+	for off := lines[2].To; err == nil && !strings.HasPrefix(string(b[:n]), "long "); off += n {
+		n, err = fsys.ReadAt(within(t), stream, b, int64(off))
+	}
+	alice.write("sessions/1/ctl", "cancel")
+	lines = alice.transcript("sessions/1/transcript", 3)
+	equal(t, "outcome", lines[len(lines)-1].Outcome+": "+lines[len(lines)-1].Reason, "cancelled: cancelled by operator")
+	has(t, "its job", alice.read("compute/jobs/3/status"), `"state":"cancelled"`)
+
+	// A stop of the agent ends the answer, and what waits goes on at its start.
+	alice.ask("sessions/1/prompt", "stopped answer here")
+	alice.ask("sessions/1/prompt", "after the start")
+	eventually(t, "it runs", func() bool { return strings.Contains(alice.read("sessions/1/status"), `"running":4`) })
+	alice.write("ctl", "stop")
+	alice.transcript("sessions/1/transcript", 4)
+	has(t, "queue", alice.read("sessions/1/queue"), "after the start")
+	close(gate)
+	alice.write("ctl", "start")
+	lines = alice.transcript("sessions/1/transcript", 5)
+	equal(t, "answer", lines[len(lines)-1].Text, "after the start")
+}
+
+// askSession writes a prompt to a session, and reads its stream from off on
+// until the answer is whole.
+func (p *pacer) askSession(b *testing.B, agent fsys.Node, session int, off *int64) (t timing, err error) {
+	dir := fmt.Sprintf("sessions/%d/", session)
+	asked := p.now()
+	if _, err := fsys.Converse(b.Context(), agent, dir+"prompt", []byte("go")); err != nil {
+		return t, err
+	}
+	h, err := fsys.OpenPath(b.Context(), agent, dir+"stream", fsys.Read)
+	if err != nil {
+		return t, err
+	}
+	defer h.Close()
+	buf := make([]byte, 4096)
+	for len(t.late) < pieces {
+		n, err := fsys.ReadAt(b.Context(), h, buf, *off)
+		now := p.now()
+		if err != nil {
+			return t, err
+		}
+		if err := t.take(string(buf[:n]), asked, now); err != nil {
+			return t, err
+		}
+		*off += int64(n)
+	}
+	return t, nil
+}
+
+// BenchmarkSessions reports how long after a model has sent it each piece of an
+// answer comes to a reader of the session's stream, over 9P, and how long the
+// first takes, without what the model waited: with one session, and with fifty
+// that are prompted at the same moment. What a reader gets is on disk before.
+func BenchmarkSessions(b *testing.B) {
+	for _, talks := range []int{1, 50} {
+		b.Run(fmt.Sprintf("sessions=%d", talks), func(b *testing.B) {
+			p := &pacer{epoch: time.Now()}
+			srv := httptest.NewServer(p)
+			defer srv.Close()
+			agent, _ := benchAgent(b, srv.URL)
+			offs := make([]int64, talks)
+			for i := range talks {
+				if _, err := fsys.Converse(b.Context(), agent, "sessions/new", []byte("talk")); err != nil {
+					b.Fatal(err)
+				}
+				offs[i] = 0
+			}
+			f, err := os.CreateTemp(b.TempDir(), "fsync")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			var first, late, fsyncs []time.Duration
+			round := func() []timing {
+				var mu sync.Mutex
+				next := 0
+				return atSameTime(b, talks, func() (timing, error) {
+					mu.Lock()
+					i := next
+					next++
+					mu.Unlock()
+					return p.askSession(b, agent, i+1, &offs[i])
+				})
+			}
+			round() // so that there are connections
+			for b.Loop() {
+				fsyncs = append(fsyncs, fsyncTime(b, f))
+				for _, t := range round() {
+					first = append(first, t.first)
+					late = append(late, t.late...)
+				}
+			}
+			for _, m := range []struct {
+				name string
+				took []time.Duration
+			}{{"ttft", first}, {"chunk", late}, {"fsync", fsyncs}} {
+				slices.Sort(m.took)
+				for _, percent := range []int{50, 99} {
+					b.ReportMetric(float64(m.took[len(m.took)*percent/100].Nanoseconds())/1000, fmt.Sprintf("%s-µs-p%d", m.name, percent))
+				}
+			}
+			b.ReportMetric(0, "ns/op") // it is the server's pace
+		})
+	}
+}
+
+// The agent's program answers, if it has one: what it prints is read as it
+// comes, and it works in the agent's namespace.
+func TestSessionOfAProgram(t *testing.T) {
+	d := startDaemon(t)
+	r := d.root()
+	r.mkdir("agents", "alice")
+	alice := d.at("/agents/alice")
+	gate := d.dir + "/gate"
+	if err := exec.Command("mkfifo", gate).Run(); err != nil {
+		t.Skip(err)
+	}
+	program := `read -r trigger; text=${trigger##*\"text\":\"}; text=${text%%\"*}
+case $text in
+wait) echo before; cat ` + gate + ` ;;
+spin) echo $$; sleep 1000 ;;
+fail) echo partly; exit 3 ;;
+note) echo noted | ` + buildAgentctl(t) + ` --addr $AGENT9_ADDR put goals/note; echo done ;;
+*) echo "you said $text" ;;
+esac`
+	config, _ := json.Marshal(map[string]any{"program": map[string]string{"exec": program}})
+	alice.write("config", string(config))
+	alice.ask("sessions/new", "talk")
+	answer := func(n int) said {
+		t.Helper()
+		lines := alice.transcript("sessions/1/transcript", n)
+		for _, l := range lines {
+			if l.Prompt == n && l.final() {
+				return l
+			}
+		}
+		return said{}
+	}
+	alice.ask("sessions/1/prompt", "hello")
+	equal(t, "answer", answer(1).Text, "you said hello\n")
+	alice.ask("sessions/1/prompt", "note")
+	equal(t, "answer", answer(2).Text, "done\n")
+	equal(t, "what it did", alice.read("goals/note"), "noted\n")
+	alice.ask("sessions/1/prompt", "fail")
+	failed := answer(3)
+	equal(t, "outcome", failed.Text+failed.Outcome, "partly\nfailed")
+	has(t, "reason", failed.Reason, "3")
+
+	// As it comes, and over a kill -9: it is run again, and the rest is behind.
+	alice.ask("sessions/1/prompt", "wait")
+	stream := alice.open("sessions/1/stream", fsys.Read)
+	b := make([]byte, 100)
+	n, err := fsys.ReadAt(within(t), stream, b, int64(failed.To))
+	equal(t, "what has come", string(b[:n]), "before\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.kill()
+	d.start()
+	alice = d.at("/agents/alice")
+	stream = alice.open("sessions/1/stream", fsys.Read)
+	var rest string
+	for off := failed.To + n; !strings.HasSuffix(rest, "before\n"); {
+		n, err := fsys.ReadAt(within(t), stream, b, int64(off))
+		if err != nil {
+			t.Fatal(err)
+		}
+		off += n
+		rest += string(b[:n])
+	}
+	if err := os.WriteFile(gate, []byte("after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "answer", answer(4).Text, "before\nafter\n")
+
+	alice.ask("sessions/1/prompt", "spin")
+	eventually(t, "it runs", func() bool {
+		return strings.HasSuffix(alice.tail("sessions/1/stream"), "\n") && strings.Contains(alice.read("sessions/1/status"), `"running":5`)
+	})
+	alice.write("sessions/1/ctl", "cancel")
+	spun := answer(5)
+	equal(t, "outcome", spun.Outcome, "cancelled")
+	if pid := strings.TrimSpace(spun.Text); pid != "" {
+		if _, err := os.Stat("/proc/" + pid); err == nil {
+			t.Errorf("the program %s goes on after it was cancelled", pid)
+		}
+	}
+}

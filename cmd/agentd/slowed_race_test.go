@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// slowed says that the race detector makes everything larger and slower.
+const slowed = true

@@ -1,0 +1,242 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A manager is a service manager as the daemon sees it: a socket on which it
+// is told how things are.
+type manager struct {
+	t    *testing.T
+	conn *net.UnixConn
+	path string
+}
+
+func newManager(t *testing.T, d *daemon) *manager {
+	t.Helper()
+	m := &manager{t: t, path: filepath.Join(d.dir, "notify")}
+	var err error
+	m.conn, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.conn.Close() })
+	return m
+}
+
+// hears waits until the daemon says something that matches, and returns it.
+func (m *manager) hears(pattern string) string {
+	m.t.Helper()
+	m.conn.SetReadDeadline(time.Now().Add(limit))
+	var all []string
+	for b := make([]byte, 4096); ; {
+		n, err := m.conn.Read(b)
+		if err != nil {
+			m.t.Fatalf("heard %q, and not %s: %v", all, pattern, err)
+		}
+		all = append(all, string(b[:n]))
+		if regexp.MustCompile(pattern).Match(b[:n]) {
+			return string(b[:n])
+		}
+	}
+}
+
+func TestTheServiceManagerIsTold(t *testing.T) {
+	d := newDaemon(t)
+	m := newManager(t, d)
+	d.with = func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+m.path, "WATCHDOG_USEC=200000") }
+	d.start()
+	m.hears("^READY=1$")
+	if _, err := attach(t, "unix", d.sock(), ""); err != nil {
+		t.Fatalf("it was ready, and did not serve: %v", err)
+	}
+	m.hears("^WATCHDOG=1$")
+	m.hears("^WATCHDOG=1$")
+	d.signal(syscall.SIGHUP)
+	said := m.hears("^RELOADING=1")
+	if at := regexp.MustCompile(`(?m)^MONOTONIC_USEC=(\d+)$`).FindStringSubmatch(said); runtime.GOOS == "linux" {
+		if at == nil {
+			t.Errorf("of a reload it said %q, without MONOTONIC_USEC", said)
+		} else if us, _ := strconv.ParseInt(at[1], 10, 64); us <= 0 {
+			t.Errorf("the time of the reload is %s", at[1])
+		}
+	}
+	m.hears("^READY=1$")
+	d.root().read("version") // and it lives
+	d.signal(syscall.SIGTERM)
+	m.hears("^STOPPING=1$")
+	d.ends(bound)
+}
+
+// handOver makes cmd begin with listeners: those of 9P and those of HTTP.
+func handOver(t *testing.T, d *daemon, names string, ls ...net.Listener) {
+	t.Helper()
+	var files []*os.File
+	for _, l := range ls {
+		f, err := l.(interface{ File() (*os.File, error) }).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		files = append(files, f)
+	}
+	d.with = func(cmd *exec.Cmd) {
+		args := []string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh", cmd.Args[0]}
+		for i := 1; i < len(cmd.Args); i++ {
+			if cmd.Args[i] == "--listen" {
+				i++
+				continue
+			}
+			args = append(args, cmd.Args[i])
+		}
+		cmd.Path, cmd.Args = "/bin/sh", args
+		cmd.ExtraFiles = files
+		cmd.Env = append(cmd.Env, "LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+names)
+	}
+}
+
+func TestSocketActivation(t *testing.T) {
+	d := newDaemon(t)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.sock(), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	web, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handOver(t, d, "agentd.socket:http", l, web)
+	l.Close()
+	at := web.Addr().String()
+	web.Close()
+	// Who comes before the daemon is there waits for it.
+	early, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer early.Close()
+	if _, err := early.Write([]byte("GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	early.SetReadDeadline(time.Now().Add(limit))
+	b := make([]byte, 64)
+	n, err := early.Read(b)
+	if err != nil || !strings.HasPrefix(string(b[:n]), "HTTP/1.0 200") {
+		t.Fatalf("got %q, %v", b[:n], err)
+	}
+	d.root().mkdir("agents", "alice")
+	d.kill()
+	if _, err := os.Stat(d.sock()); err != nil {
+		t.Errorf("the socket is the manager's, and is gone: %v", err)
+	}
+	d.start() // with the same sockets
+	if got := d.root().list("agents"); got != "alice" {
+		t.Errorf("got agents %q", got)
+	}
+	d.signal(syscall.SIGTERM)
+	d.ends(bound)
+	if _, err := os.Stat(d.sock()); err != nil {
+		t.Errorf("after an end in order the socket is gone: %v", err)
+	}
+}
+
+func TestActivationBeyondLoopbackNeedsTLS(t *testing.T) {
+	d := newDaemon(t)
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handOver(t, d, "x", l)
+	l.Close()
+	d.refuses(2, nil, "can be reached from other machines: give --tls-cert and --tls-key")
+	if _, err := os.Stat(d.data()); err == nil {
+		t.Error("it was refused, and made a data directory")
+	}
+}
+
+// peer returns the name that the certificate of a server has.
+func peer(t *testing.T, address string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.CommonName
+}
+
+func TestHangupReloadsCertificates(t *testing.T) {
+	d := newDaemon(t)
+	m := newManager(t, d)
+	d.with = func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+m.path) }
+	i := newIssuer(t)
+	cert, key := files(t, d.dir, "first", i.issue("first"))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	l.Close()
+	d.args = append(d.args, "--listen", "tcp:"+at, "--tls-cert", cert, "--tls-key", key)
+	d.start()
+	m.hears("^READY=1$")
+	root := d.root()
+	if got := peer(t, at); got != "first" {
+		t.Fatalf("got the certificate of %q", got)
+	}
+	held, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+
+	second, secondKey := files(t, d.dir, "second", i.issue("second"))
+	for from, to := range map[string]string{second: cert, secondKey: key} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.signal(syscall.SIGHUP)
+	m.hears("^READY=1$")
+	if got := peer(t, at); got != "second" {
+		t.Errorf("after a hangup, got the certificate of %q", got)
+	}
+
+	if err := os.WriteFile(cert, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.signal(syscall.SIGHUP)
+	m.hears("^READY=1$")
+	if got := peer(t, at); got != "second" {
+		t.Errorf("after a bad one, got the certificate of %q", got)
+	}
+	if !strings.Contains(d.text(), "was not reloaded, and the old one stays") {
+		t.Error("nothing was said of the bad certificate")
+	}
+	root.read("version") // connections live through it
+	if _, err := held.Write([]byte{19, 0, 0, 0, 100, 255, 255, 0, 32, 0, 0, 6, 0, '9', 'P', '2', '0', '0', '0'}); err != nil {
+		t.Error(err)
+	}
+	held.SetReadDeadline(time.Now().Add(limit))
+	if n, err := held.Read(make([]byte, 64)); err != nil || n == 0 {
+		t.Errorf("a connection from before the reload: %v", err)
+	}
+}
