@@ -49,6 +49,13 @@ func (s *session) agent(name string) (string, error) {
 // where the root is an agent's own tree and there is one WORD.
 func (s *session) agentAnd(what string) (dir string, rest []string, err error) {
 	args := s.Args().Slice()
+	if len(args) == 1 {
+		if agents, err := s.agents(); err != nil {
+			return "", nil, err
+		} else if agents != nil {
+			return "", nil, usagef("%s: after the agent %s is missing; see agentctl %s --help", s.Command.Name, what, s.Command.Name)
+		}
+	}
 	if len(args) < 2 {
 		args = append([]string{""}, args...)
 	}
@@ -67,10 +74,18 @@ type statusReport struct {
 	State   string `json:"state"`
 	Pubkey  string `json:"pubkey"`
 	Created string `json:"created"`
-	Queues  struct {
+	Reason  string `json:"reason"` // why it has failed
+	Ticks   struct {
+		Count   int64  `json:"count"`
+		Failed  int64  `json:"failed"`
+		Running string `json:"running"`
+	} `json:"ticks"`
+	Queues struct {
 		Inbox      int `json:"inbox"`
 		DeadLetter int `json:"deadletter"`
 		Jobs       int `json:"jobs"`
+		Approvals  int `json:"approvals"`
+		Alarms     int `json:"alarms"`
 	} `json:"queues"`
 	Budget struct {
 		Held     int64  `json:"held_microusd"`
@@ -81,6 +96,9 @@ type statusReport struct {
 
 	raw []byte
 }
+
+// MarshalJSON gives the file as it is.
+func (r statusReport) MarshalJSON() ([]byte, error) { return raw(r.raw), nil }
 
 // report reads the status of the agent whose tree is dir.
 func (s *session) report(dir string) (statusReport, error) {

@@ -10,7 +10,7 @@ func TestAgents(t *testing.T) {
 	h := newHost(t)
 	c := console{t: t, addr: h.serve()}
 	c.ok("", "create", "alice", "bob")
-	c.want(output{1, "", "agentctl: alice: File exists\nagentctl: a/b: a name cannot contain / or NUL\n"}, "create", "alice", "a/b", "carol")
+	c.want(output{4, "", "agentctl: alice: File exists\nagentctl: a/b: a name cannot contain / or NUL\n"}, "create", "alice", "a/b", "carol")
 	c.ok("NAME   STATE   INBOX  JOBS  SPENT  LEFT\n"+
 		"alice  active  2      3     $1.50  $0.995\n"+
 		"bob    active  2      3     $1.50  $0.995\n"+
@@ -63,6 +63,8 @@ func TestSend(t *testing.T) {
 	c.fails("agents/alice/inbox/new: 5000 needed, 10 left", "send", "alice", "refuse me")
 	c.fails("the text begins with { but is not a JSON object: unexpected end of JSON input", "send", "alice", `{"a":`)
 	c.fails("agents/nobody/inbox/new: No such file or directory", "send", "nobody", "hi")
+	c.want(output{2, "", "agentctl: send: after the agent the text is missing; see agentctl send --help\n"}, "send", "alice")
+	c.fails("agents/nobody: No such file or directory", "mcp", "nobody")
 }
 
 func TestAsk(t *testing.T) {
@@ -83,7 +85,7 @@ func TestAsk(t *testing.T) {
 	h.mu.Lock()
 	h.state = "failed"
 	h.mu.Unlock()
-	c.want(output{1, "because of\nRayleigh\n", "agentctl: agents/alice/compute/jobs/17: failed: the model fell over\n"}, "ask", "alice", "why?")
+	c.want(output{13, "because of\nRayleigh\n", "agentctl: agents/alice/compute/jobs/17: failed: the model fell over\n"}, "ask", "alice", "why?")
 	c.want(output{2, "", "agentctl: \"1c\" is not an amount; write micro-dollars such as 5000, or dollars such as $0.005\n"},
 		"ask", "alice", "why?", "--max-cost", "1c")
 }
@@ -95,9 +97,10 @@ func TestToken(t *testing.T) {
 	if got := h.seen(&h.told)[0]; got != "token alice r,/inbox:rw 7d" {
 		t.Errorf("ctl was told %q", got)
 	}
-	c.ok("t1  {\"agent\":\"alice\"}\n", "token", "--list")
+	c.ok("{\"id\":\"t1\",\"agent\":\"alice\"}\n", "token", "--list", "--json")
+	c.ok("ID  AGENT  RIGHTS  EXPIRES  CREATED\nt1  alice  -       -        -\n", "token", "--list")
 	c.ok("", "token", "--revoke", "t1")
-	c.ok("", "token", "--list")
+	c.ok("", "token", "--list", "--json")
 	c.fails("t1: No such file or directory", "token", "--revoke", "t1")
 	c.want(output{2, "", "agentctl: \"r w\" cannot be an argument of token\n"}, "token", "alice", "r w")
 }
@@ -114,7 +117,8 @@ func TestOwnTree(t *testing.T) {
 			t.Errorf("sent %s", got)
 		}
 	}
-	c.ok("{\"event\":\"recent\"}\n", "logs")
+	c.ok("{\"event\":\"recent\"}\n", "logs", "--json")
+	c.ok("recent\n", "logs")
 	c.ok("NAME   STATE   INBOX  JOBS  SPENT  LEFT\nalice  active  2      3     $1.50  $0.995\n", "list")
 	c.fails("bob: only the agent alice can be seen here", "status", "bob")
 	c.fails("this is one agent's tree; agents are made and deleted on the operator's socket", "create", "eve")

@@ -10,8 +10,7 @@ import (
 	"agent9/cmd/internal/addr"
 )
 
-// run performs the command in args and returns the exit status: 0, 1 if it
-// failed, 2 if it was not understood, 130 if ctx ended it.
+// run performs the command in args and returns the exit status, see statusOf.
 func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
 	app := newApp()
 	// The parser cannot complete words and split -rf at the same time.
@@ -32,10 +31,12 @@ the root is that agent's tree, and AGENT may be left out or be ".".
    agentctl create alice
    agentctl send alice "the build is red"
    agentctl ask alice "why is the sky blue?"
+   agentctl run alice "uname -a"
    agentctl cat agents/alice/status
    agentctl mount ~/agents`,
-		Version:              version(),
-		EnableBashCompletion: true,
+		Version:                   version(),
+		EnableBashCompletion:      true,
+		DisableSliceFlagSeparator: true, // a value may have commas
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Aliases: []string{"a"}, EnvVars: []string{"AGENT9_ADDR"},
 				Usage: "`ADDRESS` of the daemon: unix:PATH or tcp:HOST:PORT", DefaultText: "unix:" + addr.DefaultSocket()},
@@ -46,13 +47,7 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 			tlsFile("tls-cert", "use TLS and show the certificate in this PEM `FILE`"),
 			tlsFile("tls-key", "`FILE` with the key of that certificate"),
 		},
-		Commands: []*cli.Command{
-			createCommand(), deleteCommand(), listCommand(), statusCommand(),
-			sendCommand(), askCommand(), logsCommand(),
-			lsCommand(), catCommand(), putCommand(), rmCommand(), mkdirCommand(),
-			mountCommand(), umountCommand(),
-			tokenCommand(), checkCommand(), completionCommand(),
-		},
+		Commands:       commands(),
 		Action:         noCommand,
 		OnUsageError:   usageFailed,
 		ExitErrHandler: func(*cli.Context, error) {}, // run reports
@@ -64,6 +59,34 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 		}
 	}
 	return app
+}
+
+// commands returns every command, in the order in which help shows them.
+func commands() (list []*cli.Command) {
+	for _, group := range []struct {
+		name     string
+		commands []*cli.Command
+	}{
+		{"Agents", append([]*cli.Command{
+			createCommand(), deleteCommand(), listCommand(), infoCommand(), statusCommand(), configCommand(), goalsCommand(),
+			exportCommand(), importCommand(), backupCommand(),
+		}, verbCommands()...)},
+		{"Work", []*cli.Command{
+			sendCommand(), askCommand(), chatCommand(), tickCommand(), alarmCommand(), runCommand(), shellCommand(),
+		}},
+		{"What happens", []*cli.Command{topCommand(), eventsCommand(), logsCommand(), budgetCommand(), approveCommand(), denyCommand()}},
+		{"Files", []*cli.Command{
+			lsCommand(), catCommand(), putCommand(), cpCommand(), mkdirCommand(), rmCommand(),
+			mountCommand(), umountCommand(), checkCommand(),
+		}},
+		{"Access", []*cli.Command{tokenCommand(), mcpCommand(), completionCommand()}},
+	} {
+		for _, c := range group.commands {
+			c.Category = group.name
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func noCommand(c *cli.Context) error {

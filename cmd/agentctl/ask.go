@@ -61,13 +61,14 @@ func ask(s *session) error {
 		_, err := fmt.Fprintln(s.App.Writer, job)
 		return err
 	}
+	s.awaits(dir, join(job, "status"))
 	file := "output"
 	if s.Bool("json") {
 		file = "result"
 	}
 	err = s.answer(join(job, file))
 	if ctx := s.Context.Context; ctx.Err() != nil {
-		s.cancelJob(ctx, job)
+		s.order(ctx, join(job, "ctl"), "cancel")
 		return context.Cause(ctx)
 	}
 	if failed := s.outcome(job); failed != nil {
@@ -131,6 +132,7 @@ func (s *session) outcome(job string) error {
 	var status struct {
 		State string `json:"state"`
 		Error struct {
+			Code   string `json:"code"`
 			Reason string `json:"reason"`
 		} `json:"error"`
 	}
@@ -143,22 +145,10 @@ func (s *session) outcome(job string) error {
 		return nil
 	case status.Error.Reason != "":
 		why += ": " + status.Error.Reason
+	case why == "cancelled":
+		return at(job, fsys.E(fsys.Canceled, why))
 	}
-	return at(job, fsys.E(fsys.Unavailable, why))
-}
-
-// cancelJob ends the job after the user did not want to wait for it.
-func (s *session) cancelJob(ctx context.Context, job string) {
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), patience/2)
-	defer done()
-	h, err := s.root.OpenPath(ctx, join(job, "ctl"), fsys.Write)
-	if err == nil {
-		_, err = fsys.WriteAt(ctx, h, []byte("cancel\n"), 0)
-		h.Close()
-	}
-	if err != nil {
-		fmt.Fprintf(s.App.ErrWriter, "agentctl: %s: not cancelled: %s\n", job, words(err))
-	}
+	return at(job, codeNamed(status.Error.Code, why))
 }
 
 // microUSD reads an amount of money: whole micro-dollars, or dollars after $.

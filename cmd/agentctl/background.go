@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -105,8 +107,21 @@ func understood(s string) error {
 	case "":
 		return errors.New("the process that was to serve the mount ended without a word")
 	}
-	return errors.New(s)
+	name, text, _ := strings.Cut(s, " ")
+	status, err := strconv.Atoi(name)
+	if err != nil {
+		return errors.New(s)
+	}
+	return &told{status, text}
 }
+
+// told is a failure that another process told.
+type told struct {
+	status int
+	text   string
+}
+
+func (t *told) Error() string { return t.text }
 
 // A ready tells the process that waits how mounting went; once.
 type ready struct{ w io.WriteCloser }
@@ -125,7 +140,7 @@ func (r *ready) tell(err error) {
 	}
 	s := mounted
 	if err != nil {
-		s = oneLine(words(err))
+		s = fmt.Sprintf("%d %s", statusOf(context.Background(), err), oneLine(words(err)))
 	}
 	io.WriteString(r.w, s+"\n")
 	r.w.Close()

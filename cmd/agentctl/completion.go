@@ -92,17 +92,6 @@ func completeWith(f func(s *session, word string) error) cli.BashCompleteFunc {
 	}
 }
 
-// completeAgents offers the agents that there are, as the first argument.
-func completeAgents(c *cli.Context) {
-	completeWith(func(s *session, word string) error {
-		agents, err := s.agents()
-		if err != nil || agents == nil || s.NArg() > 0 && s.Command.Name != "delete" {
-			return err
-		}
-		return s.offer(agents, "", word, false)
-	})(c)
-}
-
 // completePaths offers what is in the directory that the word has come to.
 func completePaths(c *cli.Context) {
 	completeWith(func(s *session, word string) error {

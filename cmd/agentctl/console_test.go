@@ -10,7 +10,7 @@ import (
 )
 
 // limit is how long a test waits for what must happen.
-const limit = 20 * time.Second
+const limit = 90 * time.Second
 
 // A console is where agentctl runs in a test.
 type console struct {
@@ -46,9 +46,17 @@ func (c console) ok(out string, args ...string) {
 	c.want(output{0, out, ""}, args...)
 }
 
+// fails wants a failure that is told in these words; TestExitStatus knows
+// which status is whose.
 func (c console) fails(message string, args ...string) {
 	c.t.Helper()
-	c.want(output{1, "", "agentctl: " + message + "\n"}, args...)
+	got := c.run(args...)
+	if status := got.status; status == 0 || status == exitUsage || status == exitInterrupted {
+		c.t.Errorf("agentctl %q: exit status %d, want that of a failure", args, status)
+	}
+	if want := (output{got.status, "", "agentctl: " + message + "\n"}); got != want {
+		c.t.Errorf("agentctl %q:\ngot  %+v\nwant %+v", args, got, want)
+	}
 }
 
 // A screen shows what was written so far to whoever waits for it.

@@ -86,11 +86,11 @@ func TestDaemon(t *testing.T) {
 	c.in = "learn Plan 9\n"
 	c.ok("", "put", "agents/alice/goals/first")
 	c.ok("learn Plan 9\n", "cat", "agents/alice/goals/first")
-	if got := c.run("logs", "alice"); !strings.Contains(got.out, `"event":"inbox.received"`) {
+	if got := c.run("logs", "alice"); !strings.Contains(got.out, "  inbox.received  id="+id+"  from=operator  type=greeting") {
 		t.Errorf("logs: %+v", got)
 	}
 	c.in = "{\"nonsense\":true}"
-	if got := c.run("put", "agents/alice/config"); got.status != 1 || !strings.Contains(got.err, "nonsense") {
+	if got := c.run("put", "agents/alice/config"); got.status != 6 || !strings.Contains(got.err, "nonsense") {
 		t.Errorf("a config that is refused: %+v, want the reason", got)
 	}
 	if got := c.run("check"); got.status != 0 {
@@ -98,18 +98,18 @@ func TestDaemon(t *testing.T) {
 	}
 
 	secret := strings.TrimSpace(c.run("token", "alice", "r", "1h").out)
-	if got := c.run("token", "--list"); !strings.Contains(got.out, `"agent":"alice"`) {
+	if got := c.run("token", "--list", "--json"); !strings.Contains(got.out, `"agent":"alice"`) {
 		t.Errorf("token --list: %+v", got)
 	}
 	own := console{t: t, addr: c.addr, env: secret}
 	own.ok("learn Plan 9\n", "cat", "goals/first")
-	if got := own.run("send", "hi"); got.status != 1 || !strings.Contains(got.err, "inbox/new: ") {
+	if got := own.run("send", "hi"); got.status != 5 || !strings.Contains(got.err, "inbox/new: ") {
 		t.Errorf("send with a token for reading: %+v", got)
 	}
-	if got := c.run("delete", "alice"); got.status != 1 || !strings.Contains(got.err, "stop") {
+	if got := c.run("delete", "alice"); got.status != 10 || !strings.Contains(got.err, "stop") {
 		t.Errorf("delete of an agent that runs: %+v", got)
 	}
 	c.ok("", "delete", "--stop", "alice")
 	c.ok("", "ls", "agents")
-	c.ok("", "token", "--list")
+	c.ok("", "token", "--list", "--json")
 }

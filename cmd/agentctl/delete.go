@@ -20,7 +20,7 @@ unless --stop stops it first.
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "stop", Usage: "stop the agent first"}},
 		OnUsageError: usageFailed,
 		Before:       takes(1, -1, "a name"),
-		BashComplete: completeAgents,
+		BashComplete: completeManyAgents,
 		Action: attached(func(s *session) error {
 			agents, err := s.needAgents()
 			if err != nil {
@@ -43,7 +43,7 @@ func (s *session) deleteAgent(agents fsys.Node, name string) error {
 		return err
 	}
 	if s.Bool("stop") {
-		if err := s.tell(dir+"/ctl", "stop"); err != nil {
+		if err := s.tell(dir+"/ctl", verbStop); err != nil {
 			var p *pathError
 			if errors.As(err, &p) {
 				return p.err
@@ -52,14 +52,4 @@ func (s *session) deleteAgent(agents fsys.Node, name string) error {
 		}
 	}
 	return fsys.Remove(s.Context.Context, n)
-}
-
-// tell writes one command to the ctl file at p.
-func (s *session) tell(p, command string) error {
-	h, err := s.open(p, fsys.Write)
-	if err != nil {
-		return at(p, err)
-	}
-	_, err = fsys.WriteAt(s.Context.Context, h, []byte(command+"\n"), 0)
-	return at(p, s.finish(h, err))
 }

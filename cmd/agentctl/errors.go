@@ -39,9 +39,12 @@ func (e *pathError) Unwrap() error { return e.err }
 // all there is.
 func words(err error) string {
 	var e *pathError
+	var d *draftError
 	var u usageError
 	var code fsys.Code
 	switch {
+	case errors.As(err, &d):
+		return d.Error()
 	case errors.As(err, &e):
 		return e.Error()
 	case errors.As(err, &u):
@@ -71,29 +74,34 @@ func takes(least, most int, missing string) cli.BeforeFunc {
 
 // errReported is a failure that was already said on standard error, or by
 // what was printed.
-var errReported = errors.New("failed")
+var errReported error = reported(exitFailed)
+
+// reported is the exit status of a failure that was already said.
+type reported int
+
+func (reported) Error() string { return "failed" }
 
 // report says err on one line and returns the exit status.
 func report(ctx context.Context, w io.Writer, err error) int {
-	var u usageError
-	switch {
-	case err == nil:
-		return 0
-	case ctx.Err() != nil:
-		return 130
-	case errors.Is(err, errReported):
-		return 1
-	case errors.As(err, &u):
-		fmt.Fprintf(w, "agentctl: %s\n", oneLine(u.Error()))
-		return 2
+	status := statusOf(ctx, err)
+	var exit exitStatus
+	var said reported
+	if err == nil || ctx.Err() != nil || errors.As(err, &exit) || errors.As(err, &said) {
+		return status
 	}
-	fmt.Fprintf(w, "agentctl: %s\n", oneLine(words(err)))
-	return 1
+	text := words(err)
+	var u usageError
+	if errors.As(err, &u) {
+		text = u.Error()
+	}
+	fmt.Fprintf(w, "agentctl: %s\n", printable(oneLine(text)))
+	return status
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// each does f for every one of names, says which failed, and fails if any did.
+// each does f for every one of names, says which failed, and fails as the
+// first of them did.
 func each(ctx context.Context, w io.Writer, names []string, f func(name string) error) error {
 	var failed error
 	for _, name := range names {
@@ -101,9 +109,11 @@ func each(ctx context.Context, w io.Writer, names []string, f func(name string) 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil {
-			report(ctx, w, err)
-			failed = errReported
+		if err == nil {
+			continue
+		}
+		if status := report(ctx, w, err); failed == nil {
+			failed = reported(status)
 		}
 	}
 	return failed

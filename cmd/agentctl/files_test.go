@@ -57,8 +57,8 @@ func TestInterrupt(t *testing.T) {
 
 	for _, args := range [][]string{
 		{"cat", "agents/alice/logs/trajectory"},
-		{"logs", "-f", "alice"},
-		{"logs", "alice", "--errors", "-f"},
+		{"logs", "-f", "alice", "--json"},
+		{"logs", "alice", "--errors", "-f", "--json"},
 	} {
 		s, interrupt := c.start(args...)
 		h.log("alice", `{"event":"refused"}`)
@@ -89,7 +89,7 @@ func TestLogs(t *testing.T) {
 	c := console{t: t, addr: h.serve()}
 	h.log("alice", "one")
 	h.log("alice", "two")
-	c.ok("{\"event\":\"recent\"}\n", "logs", "alice")
+	c.ok("recent\n", "logs", "alice")
 	c.ok("one\ntwo\n", "logs", "--all", "alice")
 	c.ok("one\ntwo\n", "logs", "alice", "--errors")
 
@@ -148,7 +148,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("ls -l: %+v", got)
 	}
 	c.fails("nowhere: No such file or directory", "cat", "nowhere")
-	c.want(output{1, "short\n", "agentctl: x: No such file or directory\n"}, "cat", "x", goals+"one")
+	c.want(output{3, "short\n", "agentctl: x: No such file or directory\n"}, "cat", "x", goals+"one")
 	c.fails("agents: Is a directory", "cat", "agents")
 	c.fails("agents/alice/status: this file is read-only", "put", "agents/alice/status")
 	c.fails("agents/new: no file can be made in this directory", "put", "agents/new")

@@ -20,9 +20,8 @@ import (
 // A fakeHost is a small stand-in for what a daemon serves: enough for each command
 // to be seen at work.
 type fakeHost struct {
-	t      *testing.T
-	goals  fsys.Node
-	events []byte // of every agent's trajectory
+	t     *testing.T
+	goals fsys.Node
 
 	mu     sync.Mutex
 	names  []string

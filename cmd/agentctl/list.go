@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"sync"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 
@@ -19,7 +18,7 @@ is the status of each agent, one per line.
 
    agentctl list
    agentctl list --json | jq -r .name`,
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the whole status of each, as JSON lines"}},
+		Flags:        []cli.Flag{jsonFlag()},
 		OnUsageError: usageFailed,
 		Before:       takes(0, 0, ""),
 		Action: attached(func(s *session) error {
@@ -37,13 +36,11 @@ is the status of each agent, one per line.
 				}
 				return nil
 			}
-			w := tabwriter.NewWriter(s.App.Writer, 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSTATE\tINBOX\tJOBS\tSPENT\tLEFT")
+			t := newTable(s.App.Writer, "NAME", "STATE", "INBOX", "JOBS", "SPENT", "LEFT")
 			for _, r := range reports {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\n", r.Name, r.State, r.Queues.Inbox, r.Queues.Jobs,
-					dollars(r.Budget.Spent), left(r, "-"))
+				t.row(r.Name, r.State, r.Queues.Inbox, r.Queues.Jobs, dollars(r.Budget.Spent), left(r, "-"))
 			}
-			return w.Flush()
+			return t.flush()
 		}),
 	}
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
+	"path"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,19 +13,22 @@ import (
 func logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "print what happened to an agent, as JSON lines",
+		Usage:     "print what happened to an agent",
 		ArgsUsage: "AGENT",
 		Description: `Without a flag the last events. --errors is every refused operation with its
-reason; --trace is what happens from now on.
+reason; --trace is what happens from now on. With --json the lines are as in the
+tree.
 
    agentctl logs alice
-   agentctl logs -f alice | jq -r .event
+   agentctl logs -f alice --json | jq -r .event
    agentctl logs --errors alice`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on as more is written"},
 			&cli.BoolFlag{Name: "errors", Usage: "refused operations, from the first"},
 			&cli.BoolFlag{Name: "trace", Usage: "follow from now on"},
 			&cli.BoolFlag{Name: "all", Usage: "every event, from the first"},
+			eventFlag(),
+			jsonFlag(),
 		},
 		OnUsageError: usageFailed,
 		Before:       takes(0, 1, ""),
@@ -35,6 +38,9 @@ reason; --trace is what happens from now on.
 }
 
 func logs(s *session) error {
+	if _, err := path.Match(s.String("event"), ""); err != nil {
+		return usagef("--event %s is not a glob; such are 'compute.*' and 'inbox.*'", s.String("event"))
+	}
 	dir, err := s.agent(s.Args().First())
 	if err != nil {
 		return err
@@ -50,8 +56,16 @@ func logs(s *session) error {
 	case follow:
 		return s.printStream(join(dir, "logs/trajectory"), true, lastEvents)
 	}
-	p := join(dir, "logs/recent")
-	return at(p, s.cat(p))
+	return s.printText(join(dir, "logs/recent"))
+}
+
+// printText prints the events in the file at p, which ends.
+func (s *session) printText(p string) error {
+	b, err := s.readFile(p)
+	if err == nil {
+		_, err = s.eventLines().Write(b)
+	}
+	return at(p, err)
 }
 
 // printErrors prints the refusals that there are and, with follow, those that
@@ -59,41 +73,19 @@ func logs(s *session) error {
 func (s *session) printErrors(dir string, follow bool) error {
 	errs, trace := join(dir, "logs/errors"), join(dir, "logs/trace")
 	if !follow {
-		return at(errs, s.cat(errs))
+		return s.printText(errs)
 	}
 	h, err := s.open(trace, fsys.Read) // first, so that none is missed
 	if err != nil {
 		return at(trace, err)
 	}
-	if err := at(errs, s.cat(errs)); err != nil {
+	if err := s.printText(errs); err != nil {
 		h.Close()
 		return err
 	}
-	w := &refusals{w: s.App.Writer}
+	w := s.eventLines()
+	w.glob = "refused"
 	return at(trace, s.finish(h, copyUntil(s.Context.Context, w, h, 0, -1)))
-}
-
-// refusals passes on the lines of refusals.
-type refusals struct {
-	w    io.Writer
-	line []byte
-}
-
-func (r *refusals) Write(p []byte) (int, error) {
-	for line := range bytes.Lines(p) {
-		r.line = append(r.line, line...)
-		if !bytes.HasSuffix(r.line, []byte("\n")) {
-			break
-		}
-		var e struct{ Event string }
-		if json.Unmarshal(r.line, &e) == nil && e.Event == "refused" {
-			if _, err := r.w.Write(r.line); err != nil {
-				return 0, err
-			}
-		}
-		r.line = r.line[:0]
-	}
-	return len(p), nil
 }
 
 // lastEvents is how many bytes of what was before -f shows first.
@@ -119,7 +111,7 @@ func (s *session) printStream(p string, follow bool, last int64) error {
 	if follow {
 		end = -1
 	}
-	w := s.App.Writer
+	var w io.Writer = s.eventLines()
 	if last > 0 && info.Size > last {
 		off = info.Size - last
 		w = &wholeLines{w: w}

@@ -67,7 +67,7 @@ func serveMount(c *cli.Context, dir, agent string) (err error) {
 	}
 	m, err := fuse.Mount(c.Context, root, dir, fuse.Options{AllowOther: c.Bool("allow-other")})
 	if err != nil {
-		return at(dir, err)
+		return err // which names dir
 	}
 	up.tell(nil)
 	gone := make(chan struct{})

@@ -41,16 +41,28 @@ func attached(f func(*session) error) cli.ActionFunc {
 		go func() { done <- f(s) }()
 		select {
 		case err = <-done:
-			return err
+			return s.cutOff(err)
 		case <-c.Done():
 		}
 		select {
 		case err = <-done:
-			return err
+			return s.cutOff(err)
 		case <-time.After(patience):
 			return context.Cause(c.Context)
 		}
 	}
+}
+
+// cutOff says of err that the daemon went away, if it did.
+func (s *session) cutOff(err error) error {
+	select {
+	case <-s.client.Done():
+		if err != nil {
+			return &noDaemon{err}
+		}
+	default:
+	}
+	return err
 }
 
 // dial connects with the given version of 9P and attaches: 9P2000 carries the
@@ -72,7 +84,7 @@ func dial(c *cli.Context, version string) (*session, error) {
 	}
 	client, err := ninep.Dial(c.Context, network, address, opts...)
 	if err != nil {
-		return nil, at(where, unreachable(err))
+		return nil, &noDaemon{at(where, unreachable(err))}
 	}
 	root, err := client.Attach(c.Context, "", aname(c.String("token"), version))
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 )
@@ -16,7 +15,7 @@ func statusCommand() *cli.Command {
 
    agentctl status alice
    agentctl status alice --json`,
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "the file as it is"}},
+		Flags:        []cli.Flag{jsonFlag()},
 		OnUsageError: usageFailed,
 		Before:       takes(0, 1, ""),
 		BashComplete: completeAgents,
@@ -33,17 +32,45 @@ func statusCommand() *cli.Command {
 				_, err := s.App.Writer.Write(r.raw)
 				return err
 			}
-			w := tabwriter.NewWriter(s.App.Writer, 0, 8, 2, ' ', 0)
-			fmt.Fprintf(w, "name\t%s\n", r.Name)
-			fmt.Fprintf(w, "state\t%s\n", r.State)
-			fmt.Fprintf(w, "public key\t%s\n", r.Pubkey)
-			fmt.Fprintf(w, "created\t%s\n", r.Created)
-			fmt.Fprintf(w, "inbox\t%d waiting, %d in deadletter\n", r.Queues.Inbox, r.Queues.DeadLetter)
-			fmt.Fprintf(w, "jobs\t%d queued or running\n", r.Queues.Jobs)
-			fmt.Fprintf(w, "spent\t%s, of it %s today; %s held\n",
-				dollars(r.Budget.Spent), dollars(r.Budget.SpentDay), dollars(r.Budget.Held))
-			fmt.Fprintf(w, "left\t%s\n", left(r, "no limit"))
-			return w.Flush()
+			t := newTable(s.App.Writer)
+			statusRows(t, r)
+			return t.flush()
 		}),
 	}
+}
+
+// statusRows says an agent's status in words.
+func statusRows(t *table, r statusReport) {
+	state := r.State
+	if r.Reason != "" {
+		state += ": " + r.Reason
+	}
+	t.row("name", r.Name)
+	t.row("state", state)
+	t.row("public key", r.Pubkey)
+	t.row("created", r.Created)
+	t.row("inbox", fmt.Sprintf("%d waiting, %d in deadletter", r.Queues.Inbox, r.Queues.DeadLetter))
+	t.row("jobs", fmt.Sprintf("%d queued or running", r.Queues.Jobs))
+	if n := r.Queues.Approvals; n > 0 {
+		t.row("approvals", fmt.Sprintf("%d wait; agentctl approve %s shows them", n, r.Name))
+	}
+	if n := r.Queues.Alarms; n > 0 {
+		t.row("alarms", n)
+	}
+	if r.Ticks.Count > 0 || r.Ticks.Running != "" {
+		t.row("ticks", tickWords(r))
+	}
+	t.row("spent", fmt.Sprintf("%s, of it %s today; %s held", dollars(r.Budget.Spent), dollars(r.Budget.SpentDay), dollars(r.Budget.Held)))
+	t.row("left", left(r, "no limit"))
+}
+
+func tickWords(r statusReport) string {
+	text := fmt.Sprintf("%d", r.Ticks.Count)
+	if r.Ticks.Failed > 0 {
+		text += fmt.Sprintf(", of which %d failed", r.Ticks.Failed)
+	}
+	if r.Ticks.Running != "" {
+		text += "; " + r.Ticks.Running + " runs"
+	}
+	return text
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -27,6 +25,7 @@ tokens that there are, by id, and what they allow are shown by --list.
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "show the tokens that are in force"},
 			&cli.StringFlag{Name: "revoke", Usage: "end the token with this `ID`"},
+			jsonFlag(),
 		},
 		OnUsageError: usageFailed,
 		Before:       takes(0, 3, ""),
@@ -76,16 +75,27 @@ func (s *session) listTokens() error {
 	if err != nil {
 		return at("tokens", err)
 	}
+	var t *table
+	if !s.Bool("json") {
+		t = newTable(s.App.Writer, "ID", "AGENT", "RIGHTS", "EXPIRES", "CREATED")
+		defer t.flush()
+	}
 	for _, e := range entries {
-		b, err := s.readFile("tokens/" + e.Name)
-		if err != nil && fsys.CodeOf(err) == fsys.NotExist {
-			continue
-		}
-		if err != nil {
-			return at("tokens/"+e.Name, err)
-		}
-		if _, err := fmt.Fprintf(s.App.Writer, "%s  %s\n", e.Name, bytes.TrimSpace(b)); err != nil {
+		var r struct{ Agent, Rights, Expires, Created string }
+		var b []byte
+		err := s.readJSON("tokens/"+e.Name, &r, &b)
+		switch {
+		case err != nil && fsys.CodeOf(err) == fsys.NotExist: // it was revoked meanwhile
+		case err != nil:
 			return err
+		case t != nil:
+			t.row(e.Name, r.Agent, orDash(r.Rights), orDash(r.Expires), orDash(r.Created))
+		default:
+			fields, err := fieldsOf(b)
+			if err != nil {
+				return at("tokens/"+e.Name, err)
+			}
+			s.printJSON(withField("id", e.Name, fields))
 		}
 	}
 	return nil

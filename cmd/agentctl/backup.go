@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"agent9/fsys"
+)
+
+func backupCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "backup",
+		Usage: "write a copy of the daemon's database, while everything runs",
+		Description: `Writes a tar archive to standard output: the database as it is at one moment,
+and BACKUP, which says what is not inside, such as master.key. Unpacked into an
+empty directory, with master.key put there, it is a data directory.
+
+   agentctl backup > agents.tar
+   mkdir -m 700 DIR && tar -xf agents.tar -C DIR && cp master.key DIR
+   agentd fsck DIR && agentd --data DIR`,
+		OnUsageError: usageFailed,
+		Before:       takes(0, 0, ""),
+		Action: attached(func(s *session) error {
+			if f, ok := s.App.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				return usagef("a backup is not for a terminal; write it to a file: agentctl backup > agents.tar")
+			}
+			n, err := s.walk("backup")
+			if err != nil {
+				return at("backup", err)
+			}
+			h, err := n.Open(s.Context.Context, fsys.Read)
+			if err != nil {
+				return at("backup", err)
+			}
+			return at("backup", s.pour(h))
+		}),
+	}
+}
