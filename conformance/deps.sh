@@ -1,7 +1,7 @@
 #!/bin/bash
 # Gets what the full test run needs besides Go: Debian packages, installed with
-# apt-get when this is root on Debian, and the 6.1 kernel for the v9fs tests,
-# unpacked into ${XDG_CACHE_HOME:-$HOME/.cache}/agent9. Says what it does, does
+# apt-get when this is root on Debian, and in ${XDG_CACHE_HOME:-$HOME/.cache}/agent9
+# the 6.1 kernel for the v9fs tests and an image for sandboxes. Says what it does, does
 # nothing that is done already, and never fails: what cannot be had is named
 # with the tests that will be skipped. DEPS=no: install and fetch nothing.
 set -u
@@ -13,7 +13,13 @@ qemu-system-x86 busybox-static cpio kmod xz-utils zstd: the kernel'\''s own 9P c
 fuse3: mounts with FUSE
 diod: diodls, diodcat and the other clients of diod
 jq vim-tiny: jq and vim on mounted files
+git rsync: git and rsync on mounted files
 attr: extended attributes on mounted files
+bubblewrap: sandboxes by bubblewrap
+docker.io containerd runc iptables busybox-static xfsprogs: sandboxes of a container engine
+debootstrap: an image with python3 and git for sandboxes
+chromium: the web page in a browser
+systemd: the units in init, read by systemd-analyze
 gcc libc6-dev: the race detector'
 
 installed() { # PACKAGE; a full vim does for vim-tiny
@@ -50,5 +56,8 @@ done <<<"${needs#?}"
 
 if [ "${DEPS:-}" != no ] && [ -z "$(missing qemu-system-x86)" ]; then
 	"$here/v9fs/kernels.sh" 6.1 2>&1 | sed 's/^/deps: /'
+fi
+if [ "${DEPS:-}" != no ] && [ -z "$(missing debootstrap)" ]; then
+	"$here/engine/debian-image.sh" 2>&1 | sed 's/^/deps: /'
 fi
 exit 0

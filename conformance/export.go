@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,8 +18,9 @@ import (
 // TestExport checks that a tree which is shown to the kernel as a directory is
 // files to the programs of a shell. show shows root until the test ends and
 // returns where; what it shows may be the tree itself or what came of it at the
-// other end of a wire. It is called many times.
-func TestExport(t *testing.T, show func(t *testing.T, root fsys.Node) (dir string)) {
+// other end of a wire. It is called many times. What the way there cannot
+// express is in lacks, and is left out.
+func TestExport(t *testing.T, show func(t *testing.T, root fsys.Node) (dir string), lacks ...Lack) {
 	needPrograms(t, "bash")
 	for _, c := range []struct {
 		name string
@@ -30,8 +32,14 @@ func TestExport(t *testing.T, show func(t *testing.T, root fsys.Node) (dir strin
 		{"stored files", func(t *testing.T, show func(*testing.T, fsys.Node) string) {
 			exportScripts(t, show, exportStored, storedScripts)
 		}},
+		{"open files", func(t *testing.T, show func(*testing.T, fsys.Node) string) {
+			if slices.Contains(lacks, LacksOpenFiles) {
+				t.Skipf("lacks %s", LacksOpenFiles)
+			}
+			exportScripts(t, show, exportStored, openScripts)
+		}},
 		{"editors", exportEditors},
-		{"errors", exportErrors},
+		{"errors", func(t *testing.T, show func(*testing.T, fsys.Node) string) { exportErrors(t, show, lacks...) }},
 		{"many entries", exportManyEntries},
 		{"changes by others", exportForeignChanges},
 		{"requests", exportRequests},
@@ -43,6 +51,18 @@ func TestExport(t *testing.T, show func(t *testing.T, root fsys.Node) (dir strin
 		t.Run(c.name, func(t *testing.T) { c.test(t, show) })
 	}
 }
+
+// A Lack is what an export cannot express.
+type Lack string
+
+const (
+	// LacksOpenFiles: a file that is open is only a name, and not there any
+	// more when that was removed or means another file.
+	LacksOpenFiles Lack = "files that are open and have lost their name"
+	// LacksSync: a write is whole by itself, so there is no fsync(2) without
+	// one.
+	LacksSync Lack = "fsync without a write"
+)
 
 // An exportScript is run in the directory, and what it prints, errors included,
 // must be want. $TMP is a directory elsewhere.
@@ -90,7 +110,7 @@ func (f failingHandle) WriteAt(_ context.Context, p []byte, _ int64) (int, error
 func (f failingHandle) Sync(context.Context) error { return f.sync }
 
 // exportErrors checks that every Code arrives as its number, from every call.
-func exportErrors(t *testing.T, show func(*testing.T, fsys.Node) string) {
+func exportErrors(t *testing.T, show func(*testing.T, fsys.Node) string, lacks ...Lack) {
 	var entries []fsys.Entry
 	for _, code := range fsys.Codes() {
 		err := fsys.E(code, "on purpose")
@@ -111,15 +131,16 @@ func exportErrors(t *testing.T, show func(*testing.T, fsys.Node) string) {
 				}
 			}
 			// Package os would try again after EINTR.
-			fd, err := syscall.Open(path("open"), syscall.O_RDONLY, 0)
+			_, err := syscall.Open(path("open"), syscall.O_RDONLY, 0)
 			check("open", err)
 			var st syscall.Stat_t
 			check("stat", syscall.Stat(path("stat"), &st))
 			for _, what := range []string{"read", "write", "sync"} {
-				if what == "sync" && code == fsys.Unsupported {
+				if what == "sync" && (code == fsys.Unsupported || slices.Contains(lacks, LacksSync)) {
 					continue // a server that knows no fsync; clients pass that over
 				}
-				if fd, err = syscall.Open(path(what), syscall.O_RDWR, 0); err != nil {
+				fd, err := syscall.Open(path(what), syscall.O_RDWR, 0)
+				if err != nil {
 					t.Fatal(err)
 				}
 				switch what {

@@ -19,23 +19,29 @@ func TestExportOfAClient(t *testing.T) {
 	for _, version := range []string{"9P2000.L", "9P2000"} {
 		t.Run(version, func(t *testing.T) {
 			conformance.TestExport(t, func(t *testing.T, root fsys.Node) string {
-				dir := t.TempDir()
-				m, err := fuse.Mount(context.Background(), overNinep(t, root, version), dir, fuse.Options{})
-				if fsys.CodeOf(err) == fsys.Permission || fsys.CodeOf(err) == fsys.Unavailable {
-					t.Skipf("nothing can be mounted here: %v", err)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if err := m.Unmount(); err != nil {
-						t.Error(err)
-					}
-				})
-				return dir
+				return shownAt(t, overNinep(t, root, version))
 			})
 		})
 	}
+}
+
+// shownAt shows root to the kernel until the test ends.
+func shownAt(t *testing.T, root fsys.Node) string {
+	t.Helper()
+	dir := t.TempDir()
+	m, err := fuse.Mount(context.Background(), root, dir, fuse.Options{})
+	if fsys.CodeOf(err) == fsys.Permission || fsys.CodeOf(err) == fsys.Unavailable {
+		t.Skipf("nothing can be mounted here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Unmount(); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // overNinep returns root as it is at the other end of a connection.

@@ -26,6 +26,9 @@ func newWaiter() *waiter {
 }
 
 func (w *waiter) wait(ctx context.Context) error {
+	if ctx.Err() != nil { // who asks only for what is there now
+		return context.Canceled
+	}
 	w.entered <- struct{}{}
 	<-ctx.Done()
 	w.left <- context.Cause(ctx)

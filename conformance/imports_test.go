@@ -10,18 +10,19 @@ import (
 // floors lists what each part of the module may import from it; a part may
 // always import itself. The longest part that a package is in decides.
 var floors = map[string]string{
-	"fsys":             "",
-	"fsys/ninep":       "fsys",
-	"fsys/export":      "fsys",
-	"store":            "fsys",
-	"namespace/budget": "fsys store",
-	"namespace":        "fsys namespace/budget",
-	"providers":        "fsys namespace/budget",
-	"services":         "fsys namespace/budget store store/files providers/compute providers/containers",
-	"services/agent":   "fsys store store/files namespace namespace/budget services providers/compute providers/containers",
-	"services/host":    "fsys store namespace namespace/budget services providers/compute providers/containers",
-	"conformance":      "*",
-	"cmd":              "*",
+	"fsys":              "",
+	"fsys/ninep":        "fsys",
+	"fsys/export":       "fsys",
+	"store":             "fsys",
+	"namespace/budget":  "fsys store store/check",
+	"namespace":         "fsys namespace/budget",
+	"providers":         "fsys fsys/ninep namespace/budget",
+	"services":          "fsys namespace/budget store store/check store/files store/stage providers/compute providers/containers providers/tools providers/programs services/internal/keep",
+	"services/internal": "fsys store store/check",
+	"services/agent":    "fsys store store/check store/files namespace namespace/budget services providers/compute providers/containers providers/tools providers/programs",
+	"services/host":     "fsys store store/check store/files namespace namespace/budget services providers/compute providers/containers providers/tools providers/programs",
+	"conformance":       "*",
+	"cmd":               "*",
 }
 
 // open marks the parts below which every package may be imported, where they

@@ -40,6 +40,8 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Updater, reopen func(
 		{"log undone", storeLogUndone},
 		{"log buffered", storeLogBuffered},
 		{"log dropped", storeLogDropped},
+		{"view", storeView},
+		{"view of what grows", storeViewGrowing},
 		{"closed", storeClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })

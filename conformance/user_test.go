@@ -39,11 +39,6 @@ type user struct {
 }
 
 func newUser(t *testing.T) *user {
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		t.Skipf("no FUSE: %v", err)
-	} else {
-		f.Close()
-	}
 	u := &user{}
 	examples, err := filepath.Abs("../docs/examples")
 	require.NoError(t, err)
@@ -51,14 +46,26 @@ func newUser(t *testing.T) *user {
 	server := httptest.NewServer(http.HandlerFunc(u.serveModel))
 	t.Cleanup(server.Close)
 
+	u.root = mounted(t, buildCommands(t), []string{"MODEL_API_KEY=secret"}, "--compute", "model=openai:"+server.URL+"/v1")
+	return u
+}
+
+// mounted starts the daemon in bin, with args, and returns where its tree is
+// mounted.
+func mounted(t *testing.T, bin string, env []string, args ...string) (root string) {
+	t.Helper()
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		t.Skipf("no FUSE: %v", err)
+	} else {
+		f.Close()
+	}
 	dir, err := os.MkdirTemp("", "a9")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	u.root = dir + "/m"
-	require.NoError(t, os.Mkdir(u.root, 0o700))
-	cmd := exec.Command(buildCommands(t)+"/agentd", "--data", dir+"/data", "--listen", "unix:"+dir+"/sock",
-		"--mount", u.root, "--compute", "model=openai:"+server.URL+"/v1")
-	cmd.Env = append(os.Environ(), "MODEL_API_KEY=secret")
+	root = dir + "/m"
+	require.NoError(t, os.Mkdir(root, 0o700))
+	cmd := exec.Command(bin+"/agentd", append([]string{"--data", dir + "/data", "--listen", "unix:" + dir + "/sock", "--mount", root}, args...)...)
+	cmd.Env = append(os.Environ(), env...)
 	said, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -79,7 +86,7 @@ func newUser(t *testing.T) *user {
 		if err := cmd.Wait(); err != nil || t.Failed() {
 			t.Logf("the daemon ended with %v and said:\n%s", err, log.String())
 		}
-		_ = unix.Unmount(u.root, unix.MNT_DETACH)
+		_ = unix.Unmount(root, unix.MNT_DETACH)
 	})
 	select {
 	case <-mounted:
@@ -88,7 +95,7 @@ func newUser(t *testing.T) *user {
 	case <-time.After(time.Minute):
 		t.Fatal("the daemon does not mount")
 	}
-	return u
+	return root
 }
 
 // serveModel speaks OpenAI's API.
