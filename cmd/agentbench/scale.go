@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"agent9/fsys"
+)
+
+// scaleSuite measures whether what lies there makes anything slower: the same
+// operations on an agent with a thousand of a kind, and on one with many.
+func scaleSuite(ctx context.Context, b *bench) error {
+	s, err := b.startAgentd(ctx, filepath.Join(b.dir, "scale"))
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	const few = 1000
+	messages, lines := b.scale(20_000, 1_000_000), b.scale(20_000, 10_000_000)
+	var agents []*laden
+	for _, a := range []struct {
+		name            string
+		messages, lines int
+	}{{"many", messages, lines}, {"few", few, few}} {
+		b.say("filling %s: %d messages, %d lines", a.name, a.messages, a.lines)
+		l, err := load(ctx, s, a.name, a.messages, a.lines)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.name, err)
+		}
+		agents = append(agents, l)
+	}
+	for _, f := range []struct {
+		name string
+		op   func(l *laden, c *conn) (func() error, error)
+	}{
+		{fmt.Sprintf("inbox-walk/%d", messages), (*laden).walkMessage},
+		{fmt.Sprintf("inbox-append/%d", messages), (*laden).append},
+		{fmt.Sprintf("log-append/%d", lines), (*laden).log},
+		{fmt.Sprintf("log-tail/%d", lines), (*laden).tail},
+	} {
+		if !b.wants("scale/" + f.name) {
+			continue
+		}
+		var all []subject
+		for _, l := range agents {
+			one, hangUp, err := subjects(linux, smallMsize, []*server{s}, func(c *conn) (func() error, error) { return f.op(l, c) })
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			defer hangUp()
+			one[0].name = l.name
+			all = append(all, one[0])
+		}
+		if err := b.byTurns(ctx, "scale/"+f.name, all, aim{"few", 2}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A laden is an agent with messages and lines.
+type laden struct {
+	name    string
+	message string // that waits
+}
+
+func load(ctx context.Context, s *server, name string, messages, lines int) (*laden, error) {
+	c, root, err := s.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	agent, err := createAgent(ctx, root, name)
+	if err == nil {
+		err = fsys.WriteFile(ctx, agent, "config", []byte(`{"inbox":{"limit":1048576,"overflow":"drop-oldest"}}`))
+	}
+	if err != nil {
+		return nil, err
+	}
+	l := &laden{name: name}
+	text := bytes.Repeat([]byte("m"), messageSize)
+	err = together(messageWriters, messages, func(i int) error {
+		id, err := fsys.Converse(ctx, agent, "inbox/new", text)
+		if i == messages/2 {
+			l.message = string(bytes.TrimSpace(id))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	line := []byte("a line that says what has been done, and how it came out\n")
+	return l, together(messageWriters, lines, func(int) error { return fsys.WriteFile(ctx, agent, "logs/write", line) })
+}
+
+func (l *laden) walkMessage(c *conn) (func() error, error) {
+	dir := c.newFid()
+	if err := c.walk(0, dir, "agents", l.name, "inbox"); err != nil {
+		return nil, err
+	}
+	fid := c.newFid()
+	walk, clunk := walkFrame(dir, fid, l.message), frame(tclunk, 1, fid)
+	return func() error {
+		if _, err := c.rpc(walk); err != nil {
+			return err
+		}
+		_, err := c.rpc(clunk)
+		return err
+	}, nil
+}
+
+func (l *laden) append(c *conn) (func() error, error) {
+	fid, err := c.open(forBoth, "agents", l.name, "inbox", "new")
+	text := []byte("{\"body\":\"one more\"}\n")
+	write, read := frame(twrite, 1, fid, uint64(0), uint32(len(text)), text), readFrame(1, fid, 0, 256)
+	return func() error {
+		if _, err := c.rpc(write); err != nil {
+			return err
+		}
+		_, err := c.rpc(read)
+		return err
+	}, err
+}
+
+func (l *laden) log(c *conn) (func() error, error) {
+	fid, err := c.open(forWriting, "agents", l.name, "logs", "write")
+	text := []byte("one more\n")
+	write, sync := frame(twrite, 1, fid, uint64(0), uint32(len(text)), text), frame(tfsync, 1, fid, uint32(0))
+	return func() error {
+		if _, err := c.rpc(write); err != nil {
+			return err
+		}
+		_, err := c.rpc(sync)
+		return err
+	}, err
+}
+
+// tail opens the trajectory and reads its last 4 KiB.
+func (l *laden) tail(c *conn) (func() error, error) {
+	at := c.newFid()
+	if err := c.walk(0, at, "agents", l.name, "logs", "trajectory"); err != nil {
+		return nil, err
+	}
+	fid := c.newFid()
+	return func() error {
+		r, err := c.rpc(c.attrFrame(1, at))
+		if err != nil {
+			return err
+		}
+		size := sizeIn(r)
+		for _, ask := range [][]byte{walkFrame(at, fid), c.openFrame(fid, forReading), readFrame(1, fid, size-4096, 4096), frame(tclunk, 1, fid)} {
+			if _, err := c.rpc(ask); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
