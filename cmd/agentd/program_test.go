@@ -260,6 +260,17 @@ func lines[T any](t *testing.T, text string) (list []T) {
 	return list
 }
 
+// ended returns the ticks when at least n have ended. A file shows what a tick
+// changed before a stream grows by its record.
+func (tr *tree) ended(agent string, n int) []tickLine {
+	tr.t.Helper()
+	tr.untilThat(agent, func() (string, bool) {
+		s, err := tr.tryRead("agents/" + agent + "/logs/ticks")
+		return s, err == nil && strings.Count(s, "\n") >= n
+	}, fmt.Sprint(n, " ticks have ended"))
+	return tr.ticks(agent)
+}
+
 func (tr *tree) ticks(agent string) []tickLine {
 	tr.t.Helper()
 	return lines[tickLine](tr.t, tr.read("agents/"+agent+"/logs/ticks"))

@@ -33,7 +33,7 @@ func TestExampleSummarise(t *testing.T) {
 	has(t, "the answer", answer, `"from":"alice"`, `"reply_to":"`+id+`"`, "Summarise in one sentence: a long text")
 	r.write("agents/alice/inbox/new", "of the operator")
 	r.until("alice", "state/latest", "of the operator")
-	for _, l := range r.ticks("alice") {
+	for _, l := range r.ended("alice", 2) {
 		equal(t, "outcome", l.Outcome, "done")
 	}
 }
@@ -47,7 +47,7 @@ func TestExampleTalk(t *testing.T) {
 	r.write("agents/alice/inbox/new", `{"body":4}`)
 	r.until("alice", "state/heard", "0\n")
 	equal(t, "what bob heard", r.read("agents/bob/state/heard"), "1\n")
-	equal(t, "alice's ticks", len(r.ticks("alice")), 3)
+	equal(t, "alice's ticks", len(r.ended("alice", 3)), 3)
 }
 
 func TestExampleMorning(t *testing.T) {

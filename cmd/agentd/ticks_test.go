@@ -107,7 +107,7 @@ func TestFailedTickLeavesNothing(t *testing.T) {
 	r.write("agents/alice/config", d.config("spoil", `,"tick":{"retries":2,"backoff_ms":10}`))
 	id := r.ask("agents/alice/inbox/new", "a message")
 	r.until("alice", "status", `"deadletter":1`)
-	got := r.ticks("alice")
+	got := r.ended("alice", 4)
 	equal(t, "ticks", len(got), 4)
 	for i, l := range got[1:] {
 		equal(t, "a failed tick", l, tickLine{ID: fmt.Sprint(i + 2), Cause: "message", Message: id, Outcome: "failed",
@@ -331,7 +331,7 @@ func TestHibernation(t *testing.T) {
 	d.start()
 	r = d.root()
 	has(t, "status", r.read("agents/alice/status"), `"state":"stopped"`)
-	equal(t, "ticks of a stopped agent", len(r.ticks("alice")), 2)
+	equal(t, "ticks of a stopped agent", len(r.ended("alice", 2)), 2)
 	r.write("agents/alice/ctl", "start")
 	r.until("alice", "state/log", "three")
 }
@@ -352,7 +352,7 @@ func TestStopEndsATick(t *testing.T) {
 	r.write("agents/alice/config", d.config("note", ""))
 	r.write("agents/alice/ctl", "start")
 	r.until("alice", "state/log", "message x")
-	got := r.ticks("alice")
+	got := r.ended("alice", 2)
 	equal(t, "the second tick", got[1].Message+fmt.Sprint(got[1].Attempt), id+"1")
 
 	// One that is removed in the middle of a tick is gone, with the program.

@@ -181,7 +181,7 @@ func TestShutdownCutsTicksOff(t *testing.T) {
 	d.start()
 	r = d.root()
 	r.until("alice", "status", `"running":"2"`)
-	got := r.ticks("alice")
+	got := r.ended("alice", 1)
 	equal(t, "the first tick", got[0].Outcome+" "+got[0].Message, "interrupted "+id)
 	if err := r.tryWrite("agents/alice/ctl", "stop"); err != nil && fsys.CodeOf(err) != fsys.Busy {
 		t.Error(err)
