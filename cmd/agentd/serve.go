@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -49,6 +50,7 @@ const grace = 5 * time.Second
 
 // serve runs the daemon until ctx ends or the operator shuts it down.
 func serve(ctx context.Context, s settings) error {
+	defer runtime.KeepAlive(newSpare())
 	level := slog.LevelInfo
 	if s.debug {
 		level = slog.LevelDebug

@@ -403,11 +403,21 @@ func (p *pacer) askSession(b *testing.B, agent fsys.Node, session int, off *int6
 
 // BenchmarkSessions reports how long after a model has sent it each piece of an
 // answer comes to a reader of the session's stream, over 9P, and how long the
-// first takes, without what the model waited: with one session, and with fifty
-// that are prompted at the same moment. What a reader gets is on disk before.
+// first takes, without what the model waited: with one session, with fifty that
+// are prompted one after the other within the time of an answer, and with fifty
+// that are prompted at the same moment, whose answers end at the same moment.
 func BenchmarkSessions(b *testing.B) {
-	for _, talks := range []int{1, 50} {
-		b.Run(fmt.Sprintf("sessions=%d", talks), func(b *testing.B) {
+	for _, c := range []struct {
+		name   string
+		talks  int
+		spread time.Duration
+	}{
+		{"sessions=1", 1, 0},
+		{"sessions=50", 50, pieces * pace},
+		{"sessions=50/at-once", 50, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			talks := c.talks
 			p := &pacer{epoch: time.Now()}
 			srv := httptest.NewServer(p)
 			defer srv.Close()
@@ -433,6 +443,7 @@ func BenchmarkSessions(b *testing.B) {
 					i := next
 					next++
 					mu.Unlock()
+					time.Sleep(c.spread * time.Duration(i) / time.Duration(talks))
 					return p.askSession(b, agent, i+1, &offs[i])
 				})
 			}
