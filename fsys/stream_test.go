@@ -104,3 +104,65 @@ func TestFeed(t *testing.T) {
 	require.NoError(t, h.Close())
 	feed.Publish([]byte("after\n"))
 }
+
+// Who awaits more of a tape is called once, when there is what they wait for.
+func TestTapeAwait(t *testing.T) {
+	var data fsys.Memory
+	data.Append([]byte("0123"))
+	tape := fsys.NewTape(&data)
+	h, err := tape.Open(t.Context(), fsys.Read)
+	require.NoError(t, err)
+	require.Nil(t, fsys.Await(h, 3, func() { t.Error("called for what is there") }))
+	called := make([]int, 4)
+	var stops []func()
+	for i, off := range []int64{4, 4, 6, 100} {
+		stops = append(stops, fsys.Await(h, off, func() { called[i]++ }))
+		require.NotNil(t, stops[i])
+	}
+	stops[1]()
+	data.Append([]byte("45"))
+	tape.Grown()
+	require.Equal(t, []int{1, 0, 0, 0}, called)
+	data.Append([]byte("6"))
+	tape.Grown()
+	require.Equal(t, []int{1, 0, 1, 0}, called)
+	tape.End()
+	require.Equal(t, []int{1, 0, 1, 1}, called)
+	for _, stop := range stops {
+		stop()
+	}
+	require.Nil(t, fsys.Await(h, 100, func() { t.Error("called after the end") }))
+}
+
+// Readers that come and go while a tape grows are called unless they stopped.
+func TestTapeAwaitRace(t *testing.T) {
+	var data fsys.Memory
+	tape := fsys.NewTape(&data)
+	h, err := tape.Live().Open(t.Context(), fsys.Read)
+	require.NoError(t, err)
+	var readers, writer sync.WaitGroup
+	for i := range 8 {
+		readers.Go(func() {
+			for off := int64(0); off < 500; {
+				ready := make(chan struct{})
+				stop := fsys.Await(h, off, func() { close(ready) })
+				switch {
+				case stop == nil:
+					off++
+				case i%2 == 0:
+					<-ready
+				default:
+					stop()
+				}
+			}
+		})
+	}
+	writer.Go(func() {
+		for range 500 {
+			data.Append([]byte("x"))
+			tape.Grown()
+		}
+	})
+	writer.Wait()
+	readers.Wait()
+}

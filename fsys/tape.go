@@ -22,9 +22,20 @@ type Bytes interface {
 type Tape struct {
 	data Bytes
 
-	mu    sync.Mutex
-	grown chan struct{} // made by a reader that waits, closed by Grown and End
-	ended bool
+	mu     sync.Mutex
+	grown  chan struct{} // made by a reader that waits, closed by Grown and End
+	asleep *waiting      // the first of those that Await left
+	ended  bool
+}
+
+// waiting is a reader that is called when there is something behind off. The
+// tape's mu guards it.
+type waiting struct {
+	tape       *Tape
+	off        int64
+	ready      func()
+	prev, next *waiting
+	over       bool // it is not among the tape's any more
 }
 
 // NewTape returns a stream of data. Who makes data grow calls Grown after.
@@ -37,12 +48,54 @@ func (t *Tape) Grown() { t.wake(false) }
 func (t *Tape) End() { t.wake(true) }
 
 func (t *Tape) wake(end bool) {
+	for w := t.woken(end); w != nil; w = w.next {
+		w.ready()
+	}
+}
+
+// woken wakes those that wait in a goroutine, and returns a list of the others
+// whose wait is over.
+func (t *Tape) woken(end bool) (list *waiting) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = t.ended || end
 	if t.grown != nil {
 		close(t.grown)
 		t.grown = nil
+	}
+	if t.asleep == nil {
+		return nil
+	}
+	size := t.data.Size()
+	for w := t.asleep; w != nil; {
+		next := w.next
+		if w.off < size || t.ended {
+			t.remove(w)
+			w.next, list = list, w
+		}
+		w = next
+	}
+	return list
+}
+
+// remove takes w out of those that are asleep.
+func (t *Tape) remove(w *waiting) {
+	if w.over = true; w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		t.asleep = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
+
+func (w *waiting) stop() {
+	w.tape.mu.Lock()
+	defer w.tape.mu.Unlock()
+	if !w.over {
+		w.tape.remove(w)
 	}
 }
 
@@ -104,6 +157,22 @@ func (h *tapeHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, erro
 		return 0, io.EOF
 	}
 	return h.tape.data.ReadAt(p[:min(int64(len(p)), size-off)], off)
+}
+
+func (h *tapeHandle) Await(off int64, ready func()) (stop func()) {
+	t := h.tape
+	off += h.from
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if off < t.data.Size() || t.ended {
+		return nil
+	}
+	w := &waiting{tape: t, off: off, ready: ready, next: t.asleep}
+	if t.asleep != nil {
+		t.asleep.prev = w
+	}
+	t.asleep = w
+	return w.stop
 }
 
 // Live returns a Stream of the same data whose every open begins at what is

@@ -223,6 +223,10 @@ func (h *guardHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, err
 	return n, err
 }
 
+func (h *guardHandle) Await(off int64, ready func()) (stop func()) {
+	return fsys.Await(h.h, off, ready)
+}
+
 func (h *guardHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := h.g.mount.over(); err != nil {
 		return 0, err

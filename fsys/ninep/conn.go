@@ -15,7 +15,7 @@ import (
 // in their order, performs those that are over soon as a rule; other workers
 // perform the rest. If one takes longer all the same, another worker leads. At
 // any time there are the one that leads, a few idle ones, and one for each
-// request that a service has not answered yet.
+// request that a service has not answered yet and that is not parked.
 type conn struct {
 	srv    *Server
 	net    net.Conn
@@ -31,6 +31,7 @@ type conn struct {
 	workers sync.WaitGroup
 	idle    atomic.Int32 // workers
 	running atomic.Int32 // requests registered and not finished
+	parking parking
 	data    allowance
 	out     outbox
 }

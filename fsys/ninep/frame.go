@@ -53,6 +53,20 @@ func (f *frame) free() {
 	}
 }
 
+// lay gives f back, but not what was taken for it, until take.
+func (f *frame) lay() (taken int64) {
+	taken, f.from = f.bytes, nil
+	f.free()
+	return taken
+}
+
+// take returns a frame of n bytes for which taken bytes of a are held.
+func (a *allowance) take(n int, taken int64) *frame {
+	f := newFrame(n)
+	f.from, f.bytes = a, taken
+	return f
+}
+
 // unburden gives back what was taken for f.
 func (f *frame) unburden() {
 	if f.from != nil {

@@ -14,7 +14,23 @@ type opContext struct {
 	mu   sync.Mutex
 	done chan struct{}
 	err  error
-	lent bool // Done or Value was asked for, perhaps by something that outlives the request
+	over func() // is called when it is cancelled, with the session's mu held perhaps
+	lent bool   // Done or Value was asked for, perhaps by something that outlives the request
+}
+
+// whenOver has f called when c is cancelled, or at once if it has been; nil
+// takes that back.
+func (c *opContext) whenOver(f func()) {
+	c.mu.Lock()
+	over := c.err != nil
+	c.over = nil
+	if !over {
+		c.over = f
+	}
+	c.mu.Unlock()
+	if over && f != nil {
+		f()
+	}
 }
 
 func (c *opContext) Done() <-chan struct{} {
@@ -47,13 +63,19 @@ func (c *opContext) Value(key any) any {
 // the first call counts.
 func (c *opContext) cancel(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.err != nil {
+		c.mu.Unlock()
 		return
 	}
 	c.err = err
 	if c.done != nil {
 		close(c.done)
+	}
+	over := c.over
+	c.over = nil
+	c.mu.Unlock()
+	if over != nil {
+		over()
 	}
 }
 

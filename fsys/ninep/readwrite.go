@@ -62,11 +62,13 @@ func (r *request) readStream(n int) error {
 	clip := r.s.msize - ioHeader
 	reader := r.att.options.reader
 	ambiguous := reader == v9fsReader || reader == anyReader && r.s.dialect == linux
-	r.s.mu.Lock()
-	continued := f.tail.follows(m.Offset, m.Count, clip, ambiguous)
-	f.tail = continuation{} // until it is answered
-	r.s.mu.Unlock()
-
+	continued := false // one that is parked is none
+	if r.parked == nil {
+		r.s.mu.Lock()
+		continued = f.tail.follows(m.Offset, m.Count, clip, ambiguous)
+		f.tail = continuation{} // until it is answered
+		r.s.mu.Unlock()
+	}
 	if err := r.readTail(n, continued); err != nil {
 		return err
 	}
@@ -81,9 +83,18 @@ func (r *request) readStream(n int) error {
 // readTail reads up to n bytes of a Stream. It waits for the first of them
 // unless there is something to end with: a read(2) that this continues.
 func (r *request) readTail(n int, continued bool) error {
-	p, err := r.newData(min(n, tailRoom))
+	var p []byte
+	var err error
+	if r.parked != nil {
+		p, err = r.unpark(), r.ctx.Err()
+	} else {
+		p, err = r.newData(min(n, tailRoom))
+	}
 	if err != nil || n == 0 {
 		return err
+	}
+	if !continued && r.att.options.wait == 0 && r.park() {
+		return errParked
 	}
 	if continued {
 		got, err := r.readAt(fsys.AtOnce(r.ctx), p, 0)

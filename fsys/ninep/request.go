@@ -25,8 +25,9 @@ type request struct {
 	spanEnd func(code string)
 	soon    bool // is over soon, so who leads performs it
 
-	body *frame // keeps m.Data of a Twrite
-	data *frame // a reply of file data, made in place
+	body   *frame  // keeps m.Data of a Twrite
+	data   *frame  // a reply of file data, made in place
+	parked *parked // what it waits with, in no goroutine
 
 	// guarded by the session's mu
 	flushes   []*request // Tflushes to answer after it
@@ -70,8 +71,12 @@ func (r *request) cancel() {
 	}
 }
 
-// run performs r and answers it.
-func (r *request) run() { r.finish(r.serve()) }
+// run performs r and answers it, unless it is parked.
+func (r *request) run() {
+	if err := r.serve(); err != errParked {
+		r.finish(err)
+	}
+}
 
 // serve performs r and makes m the reply. A service that panics fails the
 // request, not the daemon.

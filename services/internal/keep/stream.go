@@ -52,6 +52,10 @@ func (h streamHandle[W]) ReadAt(ctx context.Context, p []byte, off int64) (int, 
 	return fsys.ReadAt(ctx, h.h, p, off)
 }
 
+func (h streamHandle[W]) Await(off int64, ready func()) (stop func()) {
+	return fsys.Await(h.h, off, ready)
+}
+
 // A Result is what there is when work has ended: a stream of length 0 until
 // then, reads of which wait for that.
 type Result struct {
