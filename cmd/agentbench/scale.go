@@ -18,14 +18,14 @@ func scaleSuite(ctx context.Context, b *bench) error {
 	}
 	defer s.end()
 	const few = 1000
-	messages, lines := b.scale(20_000, 1_000_000), b.scale(20_000, 10_000_000)
+	messages, lines, jobs := b.scale(20_000, 1_000_000), b.scale(20_000, 10_000_000), b.scale(5000, 100_000)
 	var agents []*laden
 	for _, a := range []struct {
-		name            string
-		messages, lines int
-	}{{"many", messages, lines}, {"few", few, few}} {
-		b.say("filling %s: %d messages, %d lines", a.name, a.messages, a.lines)
-		l, err := load(ctx, s, a.name, a.messages, a.lines)
+		name                  string
+		messages, lines, jobs int
+	}{{"many", messages, lines, jobs}, {"few", few, few, few}} {
+		b.say("filling %s: %d messages, %d lines, %d jobs", a.name, a.messages, a.lines, a.jobs)
+		l, err := load(ctx, s, a.name, a.messages, a.lines, a.jobs)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
@@ -39,6 +39,8 @@ func scaleSuite(ctx context.Context, b *bench) error {
 		{fmt.Sprintf("inbox-append/%d", messages), (*laden).append},
 		{fmt.Sprintf("log-append/%d", lines), (*laden).log},
 		{fmt.Sprintf("log-tail/%d", lines), (*laden).tail},
+		{fmt.Sprintf("job-walk/%d", jobs), (*laden).walkJob},
+		{fmt.Sprintf("job/%d", jobs), (*laden).job},
 	} {
 		if !b.wants("scale/" + f.name) {
 			continue
@@ -60,13 +62,14 @@ func scaleSuite(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// A laden is an agent with messages and lines.
+// A laden is an agent with messages, lines and jobs.
 type laden struct {
 	name    string
 	message string // that waits
+	ended   string // a job
 }
 
-func load(ctx context.Context, s *server, name string, messages, lines int) (*laden, error) {
+func load(ctx context.Context, s *server, name string, messages, lines, jobs int) (*laden, error) {
 	c, root, err := s.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -91,17 +94,44 @@ func load(ctx context.Context, s *server, name string, messages, lines int) (*la
 	if err != nil {
 		return nil, err
 	}
+	if err != nil {
+		return nil, err
+	}
 	line := []byte("a line that says what has been done, and how it came out\n")
-	return l, together(messageWriters, lines, func(int) error { return fsys.WriteFile(ctx, agent, "logs/write", line) })
+	err = together(messageWriters, lines, func(int) error { return fsys.WriteFile(ctx, agent, "logs/write", line) })
+	if err != nil {
+		return nil, err
+	}
+	return l, together(messageWriters, jobs, func(i int) error {
+		number, err := fsys.Converse(ctx, agent, "compute/new", []byte(question))
+		if err != nil {
+			return err
+		}
+		job := string(bytes.TrimSpace(number))
+		if i == jobs/2 {
+			l.ended = job
+		}
+		_, err = fsys.ReadFile(ctx, agent, "compute/jobs/"+job+"/output") // to its end
+		return err
+	})
 }
 
-func (l *laden) walkMessage(c *conn) (func() error, error) {
+const question = "how are you?\n"
+
+func (l *laden) walkMessage(c *conn) (func() error, error) { return l.walkTo(c, l.message, "inbox") }
+
+func (l *laden) walkJob(c *conn) (func() error, error) {
+	return l.walkTo(c, l.ended, "compute", "jobs")
+}
+
+// walkTo walks to name from the folder at path.
+func (l *laden) walkTo(c *conn, name string, path ...string) (func() error, error) {
 	dir := c.newFid()
-	if err := c.walk(0, dir, "agents", l.name, "inbox"); err != nil {
+	if err := c.walk(0, dir, append([]string{"agents", l.name}, path...)...); err != nil {
 		return nil, err
 	}
 	fid := c.newFid()
-	walk, clunk := walkFrame(dir, fid, l.message), frame(tclunk, 1, fid)
+	walk, clunk := walkFrame(dir, fid, name), frame(tclunk, 1, fid)
 	return func() error {
 		if _, err := c.rpc(walk); err != nil {
 			return err
@@ -135,6 +165,52 @@ func (l *laden) log(c *conn) (func() error, error) {
 		_, err := c.rpc(sync)
 		return err
 	}, err
+}
+
+// job asks echo, and reads the answer to its end.
+func (l *laden) job(c *conn) (func() error, error) {
+	jobs := c.newFid()
+	if err := c.walk(0, jobs, "agents", l.name, "compute", "jobs"); err != nil {
+		return nil, err
+	}
+	ask := c.newFid()
+	if err := c.walk(0, ask, "agents", l.name, "compute", "new"); err != nil {
+		return nil, err
+	}
+	fid := c.newFid()
+	text := []byte(question)
+	return func() error {
+		var number string
+		for i, f := range [][]byte{
+			walkFrame(ask, fid), c.openFrame(fid, forBoth), frame(twrite, 1, fid, uint64(0), uint32(len(text)), text),
+			readFrame(1, fid, 0, 256), frame(tclunk, 1, fid),
+		} {
+			r, err := c.rpc(f)
+			if err != nil {
+				return err
+			}
+			if i == 3 {
+				number = string(bytes.TrimSpace(r[readHeader:]))
+			}
+		}
+		for _, f := range [][]byte{walkFrame(jobs, fid, number, "output"), c.openFrame(fid, forReading)} {
+			if _, err := c.rpc(f); err != nil {
+				return err
+			}
+		}
+		for offset := uint64(0); ; {
+			r, err := c.rpc(readFrame(1, fid, offset, 4096))
+			if err != nil {
+				return err
+			}
+			if len(r) <= readHeader {
+				break
+			}
+			offset += uint64(len(r) - readHeader)
+		}
+		_, err := c.rpc(frame(tclunk, 1, fid))
+		return err
+	}, nil
 }
 
 // tail opens the trajectory and reads its last 4 KiB.
