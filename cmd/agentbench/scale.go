@@ -97,8 +97,9 @@ func load(ctx context.Context, s *server, name string, messages, lines, jobs int
 	if err != nil {
 		return nil, err
 	}
-	line := []byte("a line that says what has been done, and how it came out\n")
-	err = together(messageWriters, lines, func(int) error { return fsys.WriteFile(ctx, agent, "logs/write", line) })
+	const atOnce = 50 // requests in one write
+	some := bytes.Repeat([]byte(`{"text":"a line that says what has been done, and how it came out"}`+"\n"), atOnce)
+	err = together(messageWriters, lines/atOnce, func(int) error { return fsys.WriteFile(ctx, agent, "logs/write", some) })
 	if err != nil {
 		return nil, err
 	}
