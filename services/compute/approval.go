@@ -125,7 +125,7 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p, err := s.readPolicy(ctx, s.st)
+	p, err := s.policies.Read(ctx, s.st)
 	if err != nil {
 		return plan{}, err
 	}
@@ -136,7 +136,7 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 		}
 	}
 	if len(pl.chain) == 0 {
-		return plan{}, fsys.E(fsys.Unavailable, s.noProvider(rec.Provider))
+		return plan{}, fsys.E(fsys.Unavailable, s.config.Providers.None(rec.Provider))
 	}
 	return pl, nil
 }
@@ -160,7 +160,7 @@ func (pl plan) links() []link {
 
 // linked is the candidate that l stands for; false if the provider is gone.
 func (s *Service) linked(l link, sub *submission) (candidate, bool) {
-	c := candidate{runner: s.provider(l.Provider), model: provider.Model{Name: l.Model}, req: sub.req, free: l.Free, price: l.Price}
+	c := candidate{runner: s.config.Providers.Get(l.Provider), model: provider.Model{Name: l.Model}, req: sub.req, free: l.Free, price: l.Price}
 	if l.Model != sub.req.Model {
 		c.req = sub.req.WithModel(l.Model)
 	}

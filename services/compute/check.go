@@ -59,7 +59,7 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 			return err
 		}
 	}
-	if _, err := (&Service{}).readPolicy(ctx, st); err != nil {
+	if _, err := policies().Read(ctx, st); err != nil {
 		r.Lost("the policy cannot be read: "+err.Error(), "write another one to compute/policy, or "+check.FromBackup)
 	}
 	return checkTotals(ctx, st, r, recs)

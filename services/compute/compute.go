@@ -85,7 +85,7 @@ type Config struct {
 	// Note, if set, records an event in the transaction of what it tells of.
 	Note func(tx store.Store, event string, detail any) error
 	// Providers are in the order in which they are preferred.
-	Providers []*provider.Runner
+	Providers keep.Providers[*provider.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account
@@ -102,15 +102,16 @@ type Config struct {
 // ends with the context given to Open. At any time there may be one Service
 // on a store.
 type Service struct {
-	life   context.Context
-	end    context.CancelCauseFunc
-	config Config
-	st     store.Updater
-	root   *fsys.Table
-	policy *fsys.Doc
-	keys   keep.Keys
-	jobs   keep.Cache[job]
-	crew   keep.Crew[job]
+	life     context.Context
+	end      context.CancelCauseFunc
+	config   Config
+	st       store.Updater
+	root     *fsys.Table
+	policy   *fsys.Doc
+	policies *keep.Document[Policy]
+	keys     keep.Keys
+	jobs     keep.Cache[job]
+	crew     keep.Crew[job]
 
 	mu    sync.Mutex
 	rates rates
@@ -141,7 +142,8 @@ func Open(life context.Context, config Config) (*Service, error) {
 		usage, err := s.run(j)
 		s.finish(j, usage, err)
 	}}
-	s.policy = &fsys.Doc{Load: s.loadPolicy, Save: s.savePolicy}
+	s.policies = policies()
+	s.policy = &fsys.Doc{Load: func(ctx context.Context) ([]byte, error) { return s.policies.Text(ctx, s.st) }, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))
 	for i, r := range config.Providers {
 		providers[i] = fsys.Entry{Name: r.ID(), Node: providerDir(r)}
@@ -153,7 +155,7 @@ func Open(life context.Context, config Config) (*Service, error) {
 		fsys.Entry{Name: "providers", Node: fsys.NewTable(providers...)},
 		fsys.Entry{Name: "jobs", Node: fsys.NewTableWith(jobs{s})},
 	)
-	p, err := s.readPolicy(life, s.st)
+	p, err := s.policies.Read(life, s.st)
 	if err != nil {
 		return nil, err
 	}

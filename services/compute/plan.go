@@ -76,11 +76,11 @@ func (c candidate) estimate(otherwise budget.Micros) budget.Micros {
 func (s *Service) candidates(p Policy, sub *submission) ([]*provider.Runner, error) {
 	runners := slices.Clone(s.config.Providers)
 	if id := sub.provider; id != "" {
-		if s.provider(id) == nil {
-			return nil, fsys.E(fsys.Invalid, s.noProvider(id))
+		if s.config.Providers.Get(id) == nil {
+			return nil, fsys.E(fsys.Invalid, s.config.Providers.None(id))
 		}
-		runners = []*provider.Runner{s.provider(id)}
-	} else if i := slices.Index(runners, s.provider(p.DefaultProvider)); i > 0 {
+		runners = []*provider.Runner{s.config.Providers.Get(id)}
+	} else if i := slices.Index(runners, s.config.Providers.Get(p.DefaultProvider)); i > 0 {
 		first := runners[i]
 		runners = slices.Insert(slices.Delete(runners, i, i+1), 0, first)
 	}

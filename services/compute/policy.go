@@ -196,23 +196,9 @@ func (p *Policy) priceOf(m provider.Model) *provider.Price {
 	return cmp.Or(m.Price, provider.PriceOf(m.Name), p.DefaultPrice)
 }
 
-func (s *Service) readPolicy(ctx context.Context, st store.Store) (Policy, error) {
-	doc, err := st.Get(ctx, policyKey)
-	if missing(err) {
-		return defaultPolicy(), nil
-	}
-	if err != nil {
-		return Policy{}, err
-	}
-	return parsePolicy(doc)
-}
-
-func (s *Service) loadPolicy(ctx context.Context) ([]byte, error) {
-	p, err := s.readPolicy(ctx, s.st)
-	if err != nil {
-		return nil, err
-	}
-	return fsys.Line(p), nil
+// policies is the document at policyKey.
+func policies() *keep.Document[Policy] {
+	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: parsePolicy}
 }
 
 func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
@@ -220,12 +206,12 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 	if err != nil {
 		return err
 	}
-	if p.DefaultProvider != "" && s.provider(p.DefaultProvider) == nil {
-		return fsys.E(fsys.Invalid, "policy: default_provider: "+s.noProvider(p.DefaultProvider))
+	if p.DefaultProvider != "" && s.config.Providers.Get(p.DefaultProvider) == nil {
+		return fsys.E(fsys.Invalid, "policy: default_provider: "+s.config.Providers.None(p.DefaultProvider))
 	}
 	for _, f := range p.Fallback {
-		if f.Provider != "" && s.provider(f.Provider) == nil {
-			return fsys.E(fsys.Invalid, "policy: fallback: "+s.noProvider(f.Provider))
+		if f.Provider != "" && s.config.Providers.Get(f.Provider) == nil {
+			return fsys.E(fsys.Invalid, "policy: fallback: "+s.config.Providers.None(f.Provider))
 		}
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {

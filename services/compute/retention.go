@@ -43,7 +43,7 @@ func (s *Service) unkeep(ctx context.Context, tx store.Store, r record) error {
 
 // sweepJobs removes the oldest of what has ended that are too old or too much.
 func (s *Service) sweepJobs(ctx context.Context, tx store.Store) error {
-	p, err := s.readPolicy(ctx, tx)
+	p, err := s.policies.Read(ctx, tx)
 	if err != nil {
 		return err
 	}

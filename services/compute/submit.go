@@ -25,7 +25,7 @@ func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
 	if n, err := s.keys.Prior(ctx, s.st, sub.key, sub.hash); n != 0 || err != nil {
 		return keep.Reply(n), err
 	}
-	p, err := s.readPolicy(ctx, s.st)
+	p, err := s.policies.Read(ctx, s.st)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *sub
 
 // enterKey makes the key of r stand for its job.
 func (s *Service) enterKey(ctx context.Context, tx store.Store, r record, hash string) error {
-	p, err := s.readPolicy(ctx, tx)
+	p, err := s.policies.Read(ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p, err := s.readPolicy(ctx, s.st)
+	p, err := s.policies.Read(ctx, s.st)
 	if err != nil {
 		return plan{}, err
 	}

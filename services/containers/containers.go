@@ -84,7 +84,7 @@ type Config struct {
 	// Note, if set, records an event in the transaction of what it tells of.
 	Note func(tx store.Store, event string, detail any) error
 	// Providers are in the order in which they are preferred.
-	Providers []*provider.Runner
+	Providers keep.Providers[*provider.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account
@@ -117,6 +117,7 @@ type Service struct {
 	st       store.Updater
 	root     *fsys.Table
 	policy   *fsys.Doc
+	policies *keep.Document[Policy]
 	keys     keep.Keys
 	sessions keep.Cache[session]
 	crew     keep.Crew[session]
@@ -146,7 +147,8 @@ func Open(life context.Context, config Config) (*Service, error) {
 	// life, which is longer, knows of the context until that is cancelled.
 	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
 	s.crew = keep.Crew[session]{Life: s.life, What: "sessions", Do: func(w *session) { s.finish(w, w.run()) }}
-	s.policy = &fsys.Doc{Load: s.loadPolicy, Save: s.savePolicy}
+	s.policies = policies()
+	s.policy = &fsys.Doc{Load: func(ctx context.Context) ([]byte, error) { return s.policies.Text(ctx, s.st) }, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))
 	for i, r := range config.Providers {
 		providers[i] = fsys.Entry{Name: r.ID(), Node: s.providerDir(r)}
@@ -159,7 +161,7 @@ func Open(life context.Context, config Config) (*Service, error) {
 		fsys.Entry{Name: "workspaces", Node: fsys.NewTableWith(workspaces{s})},
 		fsys.Entry{Name: "sessions", Node: fsys.NewTableWith(sessions{s})},
 	)
-	p, err := s.readPolicy(life, s.st)
+	p, err := s.policies.Read(life, s.st)
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func (s *Service) choose(p Policy, id string) (*provider.Runner, error) {
 	case id == "":
 		return nil, fsys.E(fsys.Permission, "the policy allows none of the providers")
 	}
-	return nil, fsys.E(fsys.NotExist, s.noProvider(id))
+	return nil, fsys.E(fsys.NotExist, s.config.Providers.None(id))
 }
 
 // askTimeout is how long a provider may take to say what it is.

@@ -240,23 +240,9 @@ func (p *Policy) notPulled(runner, image string) error {
 		runner, image, strings.Join(lacks, " and ")))
 }
 
-func (s *Service) readPolicy(ctx context.Context, st store.Store) (Policy, error) {
-	doc, err := st.Get(ctx, policyKey)
-	if missing(err) {
-		return defaultPolicy(), nil
-	}
-	if err != nil {
-		return Policy{}, err
-	}
-	return parsePolicy(doc)
-}
-
-func (s *Service) loadPolicy(ctx context.Context) ([]byte, error) {
-	p, err := s.readPolicy(ctx, s.st)
-	if err != nil {
-		return nil, err
-	}
-	return fsys.Line(p), nil
+// policies is the document at policyKey.
+func policies() *keep.Document[Policy] {
+	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: parsePolicy}
 }
 
 func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
@@ -264,8 +250,8 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 	if err != nil {
 		return err
 	}
-	if p.Provider != "" && s.provider(p.Provider) == nil {
-		return fsys.E(fsys.Invalid, "policy: provider: "+s.noProvider(p.Provider))
+	if p.Provider != "" && s.config.Providers.Get(p.Provider) == nil {
+		return fsys.E(fsys.Invalid, "policy: provider: "+s.config.Providers.None(p.Provider))
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {
 		if err := store.PutJSON(ctx, tx, policyKey, p); err != nil {

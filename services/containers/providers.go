@@ -2,30 +2,11 @@ package containers
 
 import (
 	"context"
-	"strings"
 
 	"agent9/fsys"
 	provider "agent9/providers/containers"
 	"agent9/services/internal/keep"
 )
-
-// provider returns the provider called id, or nil.
-func (s *Service) provider(id string) *provider.Runner {
-	for _, r := range s.config.Providers {
-		if r.ID() == id {
-			return r
-		}
-	}
-	return nil
-}
-
-func (s *Service) noProvider(id string) string {
-	ids := make([]string, len(s.config.Providers))
-	for i, r := range s.config.Providers {
-		ids[i] = r.ID()
-	}
-	return "there is no provider " + id + "; there are: " + strings.Join(ids, ", ")
-}
 
 type providerInfo struct {
 	ID string `json:"id"`

@@ -107,7 +107,7 @@ func (s *Service) interrupted(ctx, patience context.Context, n int64) error {
 // it did: what the provider says, else until it was last written down.
 func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 	marked := r.Mark.Sub(r.Up)
-	runner := s.provider(r.Provider)
+	runner := s.config.Providers.Get(r.Provider)
 	if r.Sandbox == "" || runner == nil {
 		return marked
 	}
@@ -165,7 +165,7 @@ func (s *Service) Purge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if runner := s.provider(r.Provider); runner != nil && r.Sandbox != "" {
+		if runner := s.config.Providers.Get(r.Provider); runner != nil && r.Sandbox != "" {
 			if err := removeSandbox(ctx, runner, r.Sandbox); err != nil {
 				return fsys.Wrap(fsys.Unavailable, "the sandbox of session "+text(n), err)
 			}

@@ -22,7 +22,7 @@ func (s *Service) keepEnded(ctx context.Context, tx store.Store, r record) error
 	if err := tx.Put(ctx, keep.EndedKey(r.Ended, r.Number), nil); err != nil {
 		return err
 	}
-	p, err := s.readPolicy(ctx, tx)
+	p, err := s.policies.Read(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Service) emptyOnce(ctx context.Context) (left bool) {
 			return true
 		}
 		id, sandbox, _ := strings.Cut(p.Key[len(trashPref):], "/")
-		if r := s.provider(id); r != nil {
+		if r := s.config.Providers.Get(id); r != nil {
 			if err := removeSandbox(ctx, r, sandbox); err != nil {
 				slog.Warn("a sandbox that was removed is left for later", "agent", s.config.Agent, "provider", id, "err", err)
 				left = true

@@ -69,12 +69,12 @@ func (w *session) lookAgain(ctx context.Context) (fsys.Node, uint64, func(), err
 // startAgain makes the sandbox of w, which has ended, run for its files.
 func (w *session) startAgain(ctx context.Context) error {
 	r := w.record()
-	runner := w.s.provider(r.Provider)
+	runner := w.s.config.Providers.Get(r.Provider)
 	switch {
 	case r.Sandbox == "":
 		return fsys.E(fsys.NotExist, "the session has no files: it ended before its sandbox was made")
 	case runner == nil:
-		return fsys.E(fsys.Unavailable, w.s.noProvider(r.Provider))
+		return fsys.E(fsys.Unavailable, w.s.config.Providers.None(r.Provider))
 	case w.s.life.Err() != nil:
 		return fsys.E(fsys.Unavailable, "the daemon is shutting down")
 	}

@@ -28,7 +28,7 @@ func (s *Service) Submit(ctx context.Context, raw []byte, serve Serve) (int64, e
 	if n, err := s.keys.Prior(ctx, s.st, sub.key, sub.hash); n != 0 || err != nil {
 		return n, err
 	}
-	p, err := s.readPolicy(ctx, s.st)
+	p, err := s.policies.Read(ctx, s.st)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +129,7 @@ func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *sub
 	if err != nil {
 		return err
 	}
-	p, err := s.readPolicy(ctx, tx)
+	p, err := s.policies.Read(ctx, tx)
 	if err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (f workspaceFile) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r := f.s.provider(f.provider); r != nil {
+	if r := f.s.config.Providers.Get(f.provider); r != nil {
 		if err := f.s.freeWorkspace(ctx, r, f.name); err != nil {
 			return err
 		}
