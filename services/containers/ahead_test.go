@@ -115,7 +115,7 @@ func TestAheadEnds(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatal("close does not return")
 	}
 }

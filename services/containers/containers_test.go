@@ -129,7 +129,7 @@ func (y *yard) note(_ store.Store, event string, _ any) error {
 // hear waits for an event that begins so.
 func (y *yard) hear(event string) {
 	y.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(90 * time.Second)
 	for {
 		y.mu.Lock()
 		heard := y.heard

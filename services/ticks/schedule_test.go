@@ -81,7 +81,7 @@ func (d *desk) next() string {
 	select {
 	case agent := <-d.began:
 		return agent
-	case <-time.After(10 * time.Second):
+	case <-time.After(90 * time.Second):
 		d.Fatal("nothing begins")
 		return ""
 	}
