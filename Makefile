@@ -22,9 +22,10 @@ test: check
 
 # Kills a daemon under load as often as AGENT9_KILLS says, and checks after each
 # time that nothing is lost, doubled or left behind. AGENT9_SEED, which it
-# prints, has the same random numbers again.
+# prints, has the same random numbers again. Then hostile clients, 10,000 of them.
 soak:
 	AGENT9_KILLS=$${AGENT9_KILLS:-200} $(GO) test -count=1 -timeout 120m -run '^(TestCrash|TestLoadComesDown)$$' -v ./cmd/agentd
+	AGENT9_HOSTILE=full $(GO) test -count=1 -timeout 60m -run '^TestHostileClients$$' -v ./cmd/agentd
 
 # The kernel's own 9P client on more kernels.
 test-kernels: build

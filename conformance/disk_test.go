@@ -3,11 +3,9 @@
 package conformance_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"agent9/conformance/disk"
 )
 
 // TestDisk holds a directory of Stored files, mounted with agentctl, to what
@@ -61,53 +61,8 @@ func holds(t *testing.T, path, want string) {
 	}
 }
 
-// fsx reads, writes, truncates and opens anew, at random, and compares with
-// memory.
 func fsx(t *testing.T, dir string) {
-	const most = 200_000
-	rnd := rand.New(rand.NewPCG(1, 2))
-	path := filepath.Join(dir, "f")
-	f, err := os.Create(path)
-	must(t, err)
-	defer func() { f.Close() }()
-	var want []byte
-	for step := range 600 {
-		off, n := rnd.IntN(most), rnd.IntN(20_000)
-		switch rnd.IntN(8) {
-		case 0, 1, 2:
-			p := make([]byte, n)
-			for i := range p {
-				p[i] = byte(rnd.IntN(256))
-			}
-			if n > 0 {
-				want = append(want, make([]byte, max(0, off+n-len(want)))...)
-			}
-			copy(want[min(off, len(want)):], p)
-			if _, err := f.WriteAt(p, int64(off)); err != nil {
-				t.Fatalf("step %d: write %d at %d: %v", step, n, off, err)
-			}
-		case 3:
-			want = append(want, make([]byte, max(0, off-len(want)))...)[:off]
-			must(t, f.Truncate(int64(off)))
-		case 4:
-			must(t, f.Close())
-			if f, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
-				t.Fatal(err)
-			}
-		case 5:
-			must(t, f.Sync())
-		default:
-			p := make([]byte, n)
-			got, _ := f.ReadAt(p, int64(off))
-			if part := want[min(off, len(want)):min(off+n, len(want))]; !bytes.Equal(p[:got], part) {
-				t.Fatalf("step %d: a read of %d at %d of %d is not what was written (%d bytes, want %d)", step, n, off, len(want), got, len(part))
-			}
-		}
-		if info, err := f.Stat(); err != nil || info.Size() != int64(len(want)) {
-			t.Fatalf("step %d: size %d, %v, want %d", step, info.Size(), err, len(want))
-		}
-	}
-	holds(t, path, string(want))
+	must(t, disk.FSX(filepath.Join(dir, "f"), 600, 200_000))
 }
 
 func diskNames(t *testing.T, dir string) {
@@ -299,5 +254,79 @@ func diskGit(t *testing.T, dir string) {
 git add -A && git commit -qm one && echo more >> src/f1 && git mv src/f2 src/g2 && git commit -qam two && git gc -q && git fsck --strict`)
 	if out := command(t, dir, `git status --porcelain; git log --format=%s`); out != "two\none\n" {
 		t.Errorf("git says\n%s", out)
+	}
+}
+
+// diskV9fs is what TestDiskOverV9fs does in the guest: each step ends with what
+// it came to. A command that fails ends it, and the exit status says so.
+const diskV9fs = `set -eu
+export PATH=/x:/bin GIT_EXEC_PATH=/x GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+fails() { if "$@" 2>/dev/null; then echo "this was done: $*"; exit 1; fi; }
+same() { [ "$1" = "$2" ] || { echo "got [$1], want [$2]"; exit 1; }; }
+
+mkdir $M/goals/ops && cd $M/goals/ops
+echo one >a; echo two >b; mv a b; same "$(cat b)" one; fails cat a; fails mv no x
+mkdir d e; fails mkdir d; echo x >d/f; fails rmdir d; fails rmdir b; fails cat b/x
+mv d g; same "$(cat g/f)" x
+(set -C; fails sh -c 'set -C; echo again >b'; echo new >c); same "$(cat c)" new
+echo more >>b; same "$(cat b)" "one
+more"
+truncate -s 2 b; same "$(cat b)" on; truncate -s 4 b; same "$(wc -c <b)" 4
+touch -d '2001-02-03 04:05:06' b; same "$(stat -c %Y b)" 981173106; chmod 600 b; same "$(stat -c %a b)" 600
+echo later >b; [ "$(stat -c %Y b)" -gt 981173106 ]; fails ln -s b l; fails ln b l
+exec 3<b; rm b; fails cat b; echo another >b; same "$(cat b)" another; exec 3<&-
+for w in 1 2; do (for i in $(seq 20); do echo "$w $i" >>log; done) & done; wait; same "$(sort -u log | wc -l)" 40
+cd /; rm -r $M/goals/ops; same "$(ls $M/goals)" ''
+echo 'DISK operations'
+
+fsx $M/goals/f 150 100000; rm $M/goals/f
+echo 'DISK fsx'
+
+mkdir -p /tmp/from/a/b/c /tmp/from/empty; cd /tmp/from
+for i in $(seq 12); do echo "file $i" >a/f$i; done; head -c 100000 /dev/urandom >a/b/large; : >a/b/c/none
+touch -d '2001-02-03 04:05:06' a/f1; chmod 600 a/f2
+rsync -rtp ./ $M/goals/; rsync -rtp $M/goals/ /tmp/back/; diff -r . /tmp/back
+same "$(rsync -rtpi ./ $M/goals/ | grep '^>f' || :)" ''
+same "$(cd $M/goals && find . | sort)" "$(find . | sort)"
+same "$(cd $M/goals && find . -name 'f1*' -newermt 2002-01-01 -type f | wc -l)" 3
+cd $M/goals; find . -mindepth 1 -delete; same "$(ls -A)" ''
+echo 'DISK rsync and find'
+
+mkdir $M/state/repo && cd $M/state/repo
+git init -q --template= -b main .; mkdir src; for i in 1 2 3 4 5; do echo "line $i" >src/f$i; done
+git add -A; git commit -qm one; echo more >>src/f1; git mv src/f2 src/g2; git commit -qam two
+git gc -q; git fsck --strict
+same "$(git status --porcelain; git log --format=%s)" "two
+one"
+git checkout -q HEAD~1; same "$(cat src/f1)" 'line 1'; same "$(git status --porcelain)" ''
+cd /; rm -r $M/state/repo
+echo 'DISK git'
+`
+
+// TestDiskOverV9fs holds directories of Stored files, mounted by the Linux
+// kernel's own client in a guest, to what programs expect of a disk.
+func TestDiskOverV9fs(t *testing.T) {
+	need(t, "the guest needs it (deps.sh)", "qemu-system-x86_64", "busybox", "cpio", "xz", "zstd")
+	need(t, "it works on the mount", "git", "rsync", "find", "diff", "bash")
+	needKernel(t, "6.1")
+	bin := buildCommands(t)
+	build := exec.Command("go", "build", "-o", filepath.Join(bin, "fsx"), "agent9/conformance/disk/fsx")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	d := startDaemon(t, bin)
+	const programs = "bash git rsync find diff sort stat touch truncate grep fsx"
+	cmd := exec.CommandContext(t.Context(), "v9fs/v9fs.sh", "-p", d.port, "-a", d.token, "-x", programs, "-t", "300", "-")
+	cmd.Stdin = strings.NewReader("exec /x/bash <<'END OF SCRIPT'\n" + diskV9fs + "END OF SCRIPT\n")
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "PATH="+bin+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	for _, step := range []string{"operations", "fsx", "rsync and find", "git"} {
+		if !strings.Contains(string(out), "DISK "+step+"\n") {
+			t.Errorf("%s did not come to its end", step)
+		}
+	}
+	if err != nil || t.Failed() {
+		t.Errorf("the guest ended with %v:\n%s", err, out)
 	}
 }

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(daemonVar) != "" {
 		os.Unsetenv(daemonVar)
+		freeOnSignal()
 		main()
 		os.Exit(0) // with the status of the race detector, if it found one
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"agent9/conformance/engine"
 	"agent9/fsys"
 )
 
@@ -50,6 +51,49 @@ a9 ls / 2>/dev/null | grep -q -e '^agents' -e '^tokens' && escaped "is the opera
 for way in ../bob /agents/bob ../../agents/bob; do
 	a9 read $way/goals/plan 2>/dev/null | grep -q what-only && escaped "reads bob's goals"
 done
+grep -q 'NoNewPrivs:[[:space:]]*1' /proc/self/status || escaped "may gain privileges by setuid"
+caps=$((0x$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)))
+for c in 2:dac_read_search 12:net_admin 13:net_raw 16:sys_module 17:sys_rawio 19:sys_ptrace 21:sys_admin 22:sys_boot 25:sys_time 27:mknod 34:syslog 38:perfmon 39:bpf; do
+	[ $((caps >> ${c%%:*} & 1)) = 0 ] || escaped "has the capability ${c#*:}"
+done
+sed -n '3,$s/:.*//p' /proc/net/dev | grep -v -w lo | grep -q . && escaped "has a network"
+grep -q ' @' /proc/net/unix && escaped "sees abstract sockets of others"
+for f in /proc/kcore /proc/keys /proc/timer_list /proc/sched_debug /sys/firmware/dmi/tables/DMI /dev/autofs /dev/loop-control /dev/vhost-net /dev/net/tun; do
+	head -c 1 $f 2>/dev/null | grep -q . && escaped "reads $f"
+done
+echo -1000 2>/dev/null >/proc/self/oom_score_adj && escaped "is never killed for want of memory"
+for d in /sys/fs/cgroup /sys/fs/cgroup/* /sys/kernel/debug /sys/fs/bpf /proc/sys/kernel; do
+	mkdir $d/escaped 2>/dev/null && escaped "makes groups or files in $d"
+	( : >> $d/release_agent ) 2>/dev/null && escaped "may write $d/release_agent"
+done
+for d in "$(dirname "$(command -v a9)")" /workspace/skills / /etc; do
+	( : > "$d/escaped" ) 2>/dev/null && escaped "writes to $d"
+done
+socket=${AGENT9_ADDR#unix:}
+grep -q "^[^ ]* $(dirname "$socket") tmpfs " /proc/mounts || escaped "shares the directory of its socket"
+ls -A "$(dirname "$socket")" | grep -v -x "$(basename "$socket")" | sed 's/^/ESCAPED: beside its socket there is /'
+cp "$(command -v sh)" /workspace/su 2>/dev/null && chmod 6755 /workspace/su && [ "$(/workspace/su -c 'id -u')" != "$(id -u)" ] && escaped "has become another user"
+chown 0:0 /workspace/su 2>/dev/null && [ "$(id -u)" != 0 ] && escaped "gives files away"
+rm -f /workspace/su
+if command -v python3 >/dev/null; then python3 - "$4" <<'PYTHON'
+import ctypes, os, socket, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(what, do):
+    try:
+        if do(): print("ESCAPED:", what)
+    except (OSError, AttributeError): pass
+tried("traces the daemon", lambda: libc.ptrace(16, int(sys.argv[1]), 0, 0) == 0)
+tried("has raw sockets", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+tried("has packet sockets", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+for kind, inode in (1, 2), (1, 128), (0x81, 128): # the root of ext4, of xfs
+    handle = ctypes.create_string_buffer(struct.pack("=IiQ", 8, kind, inode))
+    tried("opens by handles", lambda: libc.open_by_handle_at(os.open("/workspace", os.O_RDONLY), handle, 0) >= 0)
+tried("loads programs into the kernel", lambda: libc.syscall(321, 5, ctypes.create_string_buffer(128), 128) >= 0)
+for name in "mnt", "pid", "net", "user", "cgroup":
+    for pid in "1", sys.argv[1]:
+        tried("enters " + name, lambda: libc.setns(os.open("/proc/%s/ns/%s" % (pid, name), os.O_RDONLY), 0) == 0 and os.path.exists(sys.argv[0]))
+PYTHON
+fi
 echo '{}' | a9 write config 2>/dev/null && escaped "writes its config"
 cd /workspace
 ln -s "$1" file; ln -s / root; ln -s .. up; ln -s /proc/self/root self; ln -s "$(dirname "$1")" dir
@@ -62,7 +106,16 @@ echo tried
 func TestEscapes(t *testing.T) {
 	helperFor(t)
 	t.Setenv("AGENT9_ESCAPE_MARK", "treasure")
-	d, r, _, _ := estate(t, "--containers", "main=bwrap:")
+	t.Run("bwrap", func(t *testing.T) { testEscapes(t, "main=bwrap:", "") })
+	t.Run("docker", func(t *testing.T) {
+		e := engine.Start(t)
+		t.Run("busybox", func(t *testing.T) { testEscapes(t, "main=docker:"+e.Host, e.Busybox(t)) })
+		t.Run("Debian", func(t *testing.T) { testEscapes(t, "main=docker:"+e.Host, e.Debian(t)) })
+	})
+}
+
+func testEscapes(t *testing.T, provider, image string) {
+	d, r, _, _ := estate(t, "--containers", provider)
 	if h := r.read("agents/alice/containers/providers/main/health"); !strings.Contains(h, `"ok":true`) {
 		t.Skip(h)
 	}
@@ -77,13 +130,13 @@ func TestEscapes(t *testing.T) {
 	defer l.Close()
 	port := l.Addr().(*net.TCPAddr).Port
 
-	other := r.ask("agents/bob/containers/new", `{"commands":["touch of-bob"],"keep":true}`)
+	other := r.ask("agents/bob/containers/new", `{"image":"`+image+`","commands":["touch of-bob"],"keep":true}`)
 	eventually(t, "bob's file is there", func() bool {
 		_, err := r.tryRead("agents/bob/containers/sessions/" + other + "/files/workspace/of-bob")
 		return err == nil
 	})
-	n := r.ask("agents/alice/containers/new", fmt.Sprintf(`{"commands":[{"argv":["sh","-c",%s,"sh",%q,%q,"%d","%d"]}],"keep":true}`,
-		strings.TrimSpace(string(fsys.Line(escapes))), secret, d.data(), port, d.cmd.Process.Pid))
+	n := r.ask("agents/alice/containers/new", fmt.Sprintf(`{"image":%q,"commands":[{"argv":["sh","-c",%s,"sh",%q,%q,"%d","%d"]}],"keep":true}`,
+		image, strings.TrimSpace(string(fsys.Line(escapes))), secret, d.data(), port, d.cmd.Process.Pid))
 	s := "agents/alice/containers/sessions/" + n
 	out := ""
 	eventually(t, "all has been tried", func() bool {

@@ -135,7 +135,7 @@ func serve(ctx context.Context, s settings) error {
 	durations := newHTTPDurations()
 	h, err := host.Open(life, host.Options{
 		Trace:      traces,
-		Collectors: []prometheus.Collector{durations},
+		Collectors: []prometheus.Collector{durations, clientUse{s.memory}},
 		Store:      db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
 		Programs: makePrograms(s.data), ServeTick: own.Serve, MountTick: mountTick(life, s.data), MaxTicks: s.maxTicks,
 		Socket: own.Open, Unsocket: own.Close, Shutdown: shutdown,

@@ -10,11 +10,16 @@ import (
 )
 
 // A Memory bounds what all connections of the servers that share it make them
-// hold, beyond ownBytes for each.
-type Memory struct{ pool }
+// hold, beyond ownBytes for each. Nobody gets more of it than is left then for
+// others: of n that want all they can get each has an n+1st part, and so much is
+// free for who wants less.
+type Memory struct {
+	pool
+	serving
+}
 
 // NewMemory returns a bound of limit bytes.
-func NewMemory(limit int64) *Memory { return &Memory{pool{limit: limit}} }
+func NewMemory(limit int64) *Memory { return &Memory{pool: pool{limit: limit}} }
 
 // A pool counts bytes that are held.
 type pool struct {
@@ -79,8 +84,10 @@ func (a *allowance) reserve(n int64) bool {
 	if a.shared != nil {
 		// Each change of held goes with the same change of what is shared, so
 		// that what is shared stays the sum, whatever comes in between.
-		more := beyond(held) - beyond(held-n)
-		room = (a.shared.held.Add(more) <= a.shared.limit || more == 0) && room
+		mine := beyond(held)
+		more := mine - beyond(held-n)
+		left := a.shared.limit - a.shared.held.Add(more)
+		room = (mine <= left || more == 0) && room
 	}
 	if !room {
 		a.give(n)

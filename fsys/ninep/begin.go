@@ -33,13 +33,37 @@ func (s *session) begin(r *request) (answered bool, err error) {
 	}
 	if m.Type == tclunk && r.fid.handle == nil && r.fid.state == fidWalked {
 		s.conn.data.give(r.fid.bytes)
+		s.conn.fids.Add(-1)
 		r.fid.att.unuse()
 		return true, nil
 	}
+	if r.soon = r.brief(); !r.soon && !r.pay() {
+		s.release(r)
+		if r.spanEnd != nil {
+			r.spanEnd(fsys.Outcome(errTooMuch))
+		}
+		return false, errTooMuch
+	}
 	s.tags[m.Tag] = r
-	r.soon = r.brief()
 	c.running.Add(1)
 	return false, nil
+}
+
+// requestBytes is about what a request takes that may wait: a goroutine with
+// its stack, and what is known of the request.
+const requestBytes = 6 << 10
+
+// pay takes what r needs while it is under way, if there is room for that. What
+// gives something back is never refused.
+func (r *request) pay() bool {
+	data := &r.conn.data
+	if r.op == tclunk || r.op == tremove {
+		data.charge(requestBytes)
+	} else if !data.reserve(requestBytes) {
+		return false
+	}
+	r.paid = requestBytes
+	return true
 }
 
 // keepBody makes the data of a Twrite outlive the buffer that it was read into.
@@ -74,6 +98,7 @@ func (s *session) reserve(r *request, num uint32) error {
 	if !s.conn.data.reserve(fidBytes) {
 		return errTooMuch
 	}
+	s.conn.fids.Add(1)
 	r.reserved = &fid{num: num, att: r.att, bytes: fidBytes}
 	s.fids[num] = r.reserved
 	if r.att != nil {

@@ -137,7 +137,7 @@ func TestTooManyBytes(t *testing.T) {
 		return nil
 	}
 	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}),
-		func(s *Server) { s.MaxMsize, s.MaxBytes = 8192, 2*8192+4*fidBytes })
+		func(s *Server) { s.MaxMsize, s.MaxBytes = 8192, 2*(8192+requestBytes)+4*fidBytes })
 	w := connect(t, addr, linux, "")
 	w.open(1, fsys.Write, "s")
 	write := message{Type: twrite, Fid: 1, Data: make([]byte, 8000)}
@@ -415,11 +415,12 @@ func TestTooMuchIsOpen(t *testing.T) {
 	}
 }
 
-// Clients that take all there is do not keep others from small things.
+// Clients that take all they can get do not keep others from small things, nor
+// from as much again as one of them has.
 func TestOthersTookTheMemory(t *testing.T) {
 	text := fsys.Text(func(context.Context) ([]byte, error) { return make([]byte, 100_000), nil })
 	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "big", Node: text}, fsys.Entry{Name: "small", Node: fsys.Const("hello")}),
-		func(s *Server) { s.Memory = NewMemory(150_000) })
+		func(s *Server) { s.Memory = NewMemory(320_000) })
 	greedy := connect(t, addr, linux, "")
 	fid := uint32(1)
 	for ; ; fid++ {
@@ -428,18 +429,70 @@ func TestOthersTookTheMemory(t *testing.T) {
 			break
 		}
 	}
-	if fid != 3 {
+	if fid != 3 { // 200,000 bytes less its own 64 KiB, when about as many are left
 		t.Errorf("%d files of 100,000 bytes are open, want 2", fid-1)
 	}
 	w := connect(t, addr, plan9, "")
 	w.open(1, fsys.Read, "small")
-	if got := w.read(1, 0, 8000); got != "hello" {
+	w.open(2, fsys.Read, "big")
+	w.walk(0, 3, "big")
+	w.fails(openMessage(plan9, 3, fsys.Read), fsys.Busy)
+	if got := w.read(1, 0, 1<<20); got != "hello" { // as clients ask, for as much as there may be
 		t.Errorf("read %q", got)
 	}
-	w.walk(0, 2, "big")
-	w.fails(openMessage(plan9, 2, fsys.Read), fsys.Busy)
 	greedy.clunk(1)
-	w.must(openMessage(plan9, 2, fsys.Read))
+	w.must(openMessage(plan9, 3, fsys.Read))
+}
+
+// Requests that wait are counted for what they take, and refused when there is
+// no room for more; what gives something back is not.
+func TestWaitingTakesMemory(t *testing.T) {
+	sp := newSpy(fsys.Stream)
+	s, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}),
+		func(s *Server) { s.Memory = NewMemory(10 * requestBytes) })
+	w := connect(t, addr, linux, "")
+	w.open(1, fsys.Read, "s")
+	w.walk(0, 2)
+	becomes := func(want Use) {
+		t.Helper()
+		for end := time.Now().Add(patience); s.Memory.Use() != want; {
+			if time.Now().After(end) {
+				t.Fatalf("clients have %+v, want %+v", s.Memory.Use(), want)
+			}
+		}
+	}
+	becomes(Use{Conns: 1, Fids: 3, Bytes: 3 * fidBytes})
+	var tags []uint16
+	for {
+		tag := w.send(message{Type: tread, Fid: 1, Count: 1})
+		w.send(message{Type: tgetattr, Fid: 0})
+		m := w.recv()
+		if m.Tag == tag {
+			if fsys.CodeOf(m.error()) != fsys.Busy {
+				t.Fatalf("a read is refused with %v", m.error())
+			}
+			w.recv()
+			break
+		}
+		await(t, sp.began, "a read")
+		if tags = append(tags, tag); len(tags) > 1000 {
+			t.Fatal("no read is refused")
+		}
+	}
+	if u := s.Memory.Use(); u.Requests != len(tags) || u.Bytes < int64(len(tags)*requestBytes) || len(tags) < 10 {
+		t.Errorf("while %d reads wait: %+v", len(tags), u)
+	}
+	other := connect(t, addr, plan9, "")
+	other.open(1, fsys.Read, "s")
+	other.send(message{Type: tread, Fid: 1, Count: 1})
+	await(t, sp.began, "a read on another connection")
+	w.must(message{Type: tclunk, Fid: 2})
+	w.must(message{Type: tflush, OldTag: tags[0]})
+	clunk := w.send(message{Type: tclunk, Fid: 1}) // which ends the reads
+	for w.recv().Tag != clunk {
+	}
+	other.conn.Close()
+	becomes(Use{Conns: 1, Fids: 1, Bytes: fidBytes})
 }
 
 // Reads that wait for memory do not have it already.

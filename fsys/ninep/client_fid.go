@@ -17,8 +17,10 @@ type nodeFid struct {
 	idle   *list.Element // in heldFids.idle, when valid, not pinned and without users
 }
 
-// maxHeld is how many fids nodes keep that nobody uses.
-const maxHeld = 256
+// maxHeld is how many fids nodes keep that nobody uses. They take half of what
+// a server gives each connection whatever others do, so that small requests
+// always go on.
+const maxHeld = ownBytes / 2 / fidBytes
 
 // heldFids are the fids of all nodes.
 type heldFids struct {

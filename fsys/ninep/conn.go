@@ -31,6 +31,7 @@ type conn struct {
 	workers sync.WaitGroup
 	idle    atomic.Int32 // workers
 	running atomic.Int32 // requests registered and not finished
+	fids    atomic.Int32 // that are reserved and not closed
 	parking parking
 	data    allowance
 	out     outbox
@@ -48,7 +49,7 @@ func newConn(s *Server, nc net.Conn, peer Peer) *conn {
 	c.lead.timer.Stop()
 	c.data.limit, c.data.shared = s.MaxBytes, s.Memory
 	c.in.ctx, c.in.room = c.ctx, &allowance{pool: pool{limit: 2 * int64(s.MaxMsize)}, shared: s.Memory}
-	c.out = outbox{conn: nc, timeout: s.WriteTimeout, limit: 2 * int(s.MaxMsize), broken: c.hangUp}
+	c.out = outbox{conn: nc, timeout: s.WriteTimeout, limit: 2 * int(s.MaxMsize), small: maxSmall, broken: c.hangUp}
 	return c
 }
 
@@ -61,6 +62,10 @@ func (c *conn) hangUp(err error) {
 
 // serve returns when the connection has ended and nothing of it is left.
 func (c *conn) serve() {
+	if m := c.srv.Memory; m != nil {
+		m.begin(c)
+		defer m.end(c)
+	}
 	c.workers.Go(func() { c.worker(nil) })
 	err := <-c.ended
 	if err != io.EOF && c.ctx.Err() == nil {

@@ -133,6 +133,7 @@ func (s *session) release(r *request) (unused *fid) {
 			delete(s.fids, n.num)
 		}
 		s.conn.data.give(n.bytes)
+		s.conn.fids.Add(-1)
 		if n.att != nil {
 			n.att.unuse()
 		}
@@ -197,6 +198,7 @@ func (s *session) close(ctx context.Context, f *fid, inOrder bool) (err error) {
 	s.mu.Lock()
 	s.conn.data.give(f.bytes)
 	f.bytes = 0
+	s.conn.fids.Add(-1)
 	s.mu.Unlock()
 	f.att.unuse()
 	return err

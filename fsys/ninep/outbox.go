@@ -14,18 +14,32 @@ type outbox struct {
 	conn    net.Conn
 	timeout time.Duration // for a client to take writeChunk bytes
 	limit   int           // of bytes that wait, above which reading stops
+	small   int           // the same, of those of frames that no allowance bounds
 	broken  func(error)   // called once when a write fails
 
 	mu       sync.Mutex
 	queue    []*frame
 	spare    []*frame
-	unsent   int // bytes that the frames in queue and being written take
+	unsent   burden // of the frames in queue and being written
 	writing  bool
 	err      error
-	room     chan struct{} // made by who waits, closed when unsent is below limit
+	room     chan struct{} // made by who waits, closed when there is room again
 	deadline time.Time
-	batch    []byte // used by who writes
 }
+
+// A burden is how many bytes frames take, and how many of them take those that
+// no allowance bounds.
+type burden struct{ all, small int }
+
+func (b *burden) add(f *frame) {
+	b.all += cap(f.b)
+	if f.from == nil {
+		b.small += cap(f.b)
+	}
+}
+
+// maxSmall is how many bytes of replies without data a client may leave unsent.
+const maxSmall = 64 << 10
 
 // Writes are made of at most writeChunk bytes, so that a slow client that
 // takes something now and then is not taken for one that is gone.
@@ -40,7 +54,7 @@ func (o *outbox) put(f *frame) {
 		return
 	}
 	o.queue = append(o.queue, f)
-	o.unsent += cap(f.b)
+	o.unsent.add(f)
 }
 
 // flush sends what is there, unless somebody is at it already.
@@ -56,9 +70,11 @@ func (o *outbox) flush() {
 		o.queue = o.spare[:0]
 		err := o.err
 		o.mu.Unlock()
-		n, size := 0, 0
+		n := 0
+		var gone burden
 		for _, f := range frames {
-			n, size = n+len(f.b), size+cap(f.b)
+			n += len(f.b)
+			gone.add(f)
 		}
 		if err == nil {
 			err = o.send(frames, n)
@@ -69,18 +85,19 @@ func (o *outbox) flush() {
 		}
 		o.mu.Lock()
 		o.spare = frames
-		o.sent(size, err)
+		o.sent(gone, err)
 	}
 	o.writing = false
 }
 
-func (o *outbox) sent(size int, err error) {
-	o.unsent -= size
+func (o *outbox) sent(gone burden, err error) {
+	o.unsent.all -= gone.all
+	o.unsent.small -= gone.small
 	if err != nil && o.err == nil {
 		o.err = err
 		o.broken(err)
 	}
-	if o.room != nil && (o.err != nil || o.unsent < o.limit) {
+	if o.room != nil && (o.err != nil || o.hasRoom()) {
 		close(o.room)
 		o.room = nil
 	}
@@ -92,11 +109,13 @@ func (o *outbox) send(frames []*frame, n int) error {
 		return o.write(frames[0].b)
 	}
 	if n <= writeChunk/4 {
-		o.batch = o.batch[:0]
+		batch := newFrame(n)
+		defer batch.free()
+		b := batch.b[:0]
 		for _, f := range frames {
-			o.batch = append(o.batch, f.b...)
+			b = append(b, f.b...)
 		}
-		return o.write(o.batch)
+		return o.write(b)
 	}
 	for _, f := range frames {
 		if err := o.write(f.b); err != nil {
@@ -125,12 +144,15 @@ func (o *outbox) write(p []byte) error {
 	return nil
 }
 
-// wait returns when less than the limit is unsent, or nothing can be sent any
+// hasRoom reports whether less than the limits is unsent. mu is held.
+func (o *outbox) hasRoom() bool { return o.unsent.all < o.limit && o.unsent.small < o.small }
+
+// wait returns when less than the limits is unsent, or nothing can be sent any
 // more.
 func (o *outbox) wait(ctx context.Context) error {
 	for flushed := false; ; flushed = true {
 		o.mu.Lock()
-		if err := o.err; err != nil || o.unsent < o.limit {
+		if err := o.err; err != nil || o.hasRoom() {
 			o.mu.Unlock()
 			return err
 		}

@@ -18,7 +18,7 @@ func putBytes(o *outbox, n int) {
 // Reading requests stops while too much is unsent, and goes on after.
 func TestOutboxHoldsUpReading(t *testing.T) {
 	server, client := net.Pipe()
-	o := &outbox{conn: server, timeout: patience, limit: 1000, broken: func(error) {}}
+	o := &outbox{conn: server, timeout: patience, limit: 1000, small: maxSmall, broken: func(error) {}}
 	putBytes(o, 400) // which takes a frame of 512
 	if err := o.wait(t.Context()); err != nil {
 		t.Fatal(err)
@@ -44,10 +44,35 @@ func TestOutboxHoldsUpReading(t *testing.T) {
 	}
 }
 
+// Of replies that no allowance bounds, less may wait than of others.
+func TestOutboxOfSmallReplies(t *testing.T) {
+	const n = 4096
+	o := &outbox{limit: 1 << 20, small: 2 * n}
+	a := &allowance{pool: pool{limit: 1 << 20}}
+	for range 10 {
+		o.put(a.make(n))
+	}
+	putBytes(o, n)
+	if !o.hasRoom() {
+		t.Error("replies that are accounted for stop reading")
+	}
+	putBytes(o, n)
+	if o.hasRoom() {
+		t.Error("any number of replies that are not accounted for may wait")
+	}
+	var all burden
+	for _, f := range o.queue {
+		all.add(f)
+	}
+	if o.sent(all, nil); o.unsent != (burden{}) || !o.hasRoom() {
+		t.Errorf("%+v is left when all is sent", o.unsent)
+	}
+}
+
 func TestOutboxGivesUp(t *testing.T) {
 	server, _ := net.Pipe()
 	broken := make(chan error, 10)
-	o := &outbox{conn: server, timeout: 10 * time.Millisecond, limit: 1000, broken: func(err error) { broken <- err }}
+	o := &outbox{conn: server, timeout: 10 * time.Millisecond, limit: 1000, small: maxSmall, broken: func(err error) { broken <- err }}
 	putBytes(o, 5000)
 	o.flush()
 	if err := await(t, broken, "the timeout"); !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -35,6 +35,9 @@ type parking struct {
 	resumes bool // a worker resumes them
 }
 
+// parkedBytes is about what a request takes that is parked.
+const parkedBytes = 2 << 10
+
 // park leaves r until a read of its fid need not wait, and reports whether it
 // has: then r is somebody else's already.
 func (r *request) park() bool {
@@ -43,6 +46,10 @@ func (r *request) park() bool {
 		return false
 	}
 	k.room, k.taken = len(r.data.b), r.data.lay()
+	if r.paid > parkedBytes {
+		r.conn.data.give(r.paid - parkedBytes)
+		r.paid = parkedBytes
+	}
 	r.data, r.parked = nil, k
 	r.conn.workers.Add(1) // so that nobody takes the connection to be over
 	r.ctx.whenOver(k.wake)

@@ -26,7 +26,7 @@ func (r *request) read() error {
 	case f.kind == fsys.Stream:
 		return r.readStream(n)
 	}
-	p, err := r.newData(n)
+	p, err := r.room(n)
 	if err != nil {
 		return err
 	}
@@ -34,6 +34,27 @@ func (r *request) read() error {
 		defer r.limitWait()()
 	}
 	return r.readInto(p)
+}
+
+// messageRoom is what a read of a Message has room for: many may wait, and ask
+// for as much as a reply can hold. Who wants more reads again.
+const messageRoom = 32<<10 - readHeader
+
+// littleRoom is what a read has room for when there is no more. It fits into
+// what each connection has for itself.
+const littleRoom = 8<<10 - readHeader
+
+// room reserves a reply with room for n bytes of file data, or for less: a part
+// is better than an error, and often it is all, for clients ask for as much as
+// a reply can hold.
+func (r *request) room(n int) ([]byte, error) {
+	if r.fid.kind == fsys.Message {
+		n = min(n, messageRoom)
+	}
+	if r.data = r.conn.data.make(readHeader + n); r.data != nil {
+		return r.data.b[readHeader:], nil
+	}
+	return r.newData(min(n, littleRoom))
 }
 
 // readInto reads into p, which newData returned.

@@ -25,6 +25,7 @@ type request struct {
 	spanEnd func(code string)
 	soon    bool // is over soon, so who leads performs it
 
+	paid   int64   // bytes that were taken for it
 	body   *frame  // keeps m.Data of a Twrite
 	data   *frame  // a reply of file data, made in place
 	parked *parked // what it waits with, in no goroutine
@@ -155,6 +156,7 @@ func (r *request) finish(err error) {
 		err = errRevoked
 	}
 	reply := r.encode(err)
+	c.data.give(r.paid) // before the client hears, and asks for more
 	s.mu.Lock()
 	unused := s.release(r)
 	r.finished = true
