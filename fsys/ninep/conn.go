@@ -45,7 +45,7 @@ type job struct{ r *request }
 func newConn(s *Server, nc net.Conn, peer Peer) *conn {
 	c := &conn{srv: s, net: nc, peer: peer, in: newFrameReader(nc), work: make(chan job), ended: make(chan error, 1)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
-	c.lead.timer = time.AfterFunc(maxBrief, c.look)
+	c.lead.timer = time.AfterFunc(time.Hour, c.look) // which is stopped long before
 	c.lead.timer.Stop()
 	c.data.limit, c.data.shared = s.MaxBytes, s.Memory
 	c.in.ctx, c.in.room = c.ctx, &allowance{pool: pool{limit: 2 * int64(s.MaxMsize)}, shared: s.Memory}
