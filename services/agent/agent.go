@@ -153,6 +153,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	a := &Agent{Name: name, house: house, st: st}
 	var err error
 	if a.logs, err = logs.Open(ctx, store.Sub(st, logsPart), logs.Options{
+		Now:     house.Now,
 		OnEvent: func(line []byte) { house.Happened(name, line) },
 	}); err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	}
 	a.approvals = budget.NewApprovals(house.Life, a.budget)
 	a.inbox = inbox.New(store.Sub(st, inboxPart), a.inboxOptions())
-	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note); err != nil {
+	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note, house.Now); err != nil {
 		return nil, err
 	}
 	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note, a.changed(goalsPath)); err != nil {

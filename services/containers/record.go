@@ -46,7 +46,7 @@ type record struct {
 	Created   time.Time     `json:"created"`
 	Started   time.Time     `json:"started,omitzero"` // the work began
 	Up        time.Time     `json:"up,omitzero"`      // the sandbox runs: it costs from now on
-	Mark      time.Time     `json:"mark,omitzero"`    // it did then
+	Mark      time.Time     `json:"mark,omitzero"`    // Up, and how long it has run since, at least
 	Ended     time.Time     `json:"ended,omitzero"`
 	Failure   *keep.Failure `json:"failure,omitempty"`
 	Holds     []string      `json:"holds"`

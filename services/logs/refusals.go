@@ -42,7 +42,7 @@ func (l *Logs) Refused(ctx context.Context, path, op string, err error) {
 }
 
 func (l *Logs) refused(ctx context.Context, r refusal) {
-	line := fsys.Line(stamped{now(), r})
+	line := fsys.Line(stamped{l.now(), r})
 	err := l.st.Update(context.WithoutCancel(ctx), func(tx store.Store) error {
 		if err := l.errors.Append(tx, line); err != nil {
 			return err
