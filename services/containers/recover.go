@@ -124,7 +124,7 @@ func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 
 // interruptExecs ends the execs of r that ran.
 func (s *Service) interruptExecs(ctx context.Context, tx store.Store, r record) error {
-	for p, err := range store.All(ctx, tx, execsPart(r.Number)+"rec/") {
+	for p, err := range store.All(ctx, tx, execsPart(r.Number)+recPrefix) {
 		if err != nil {
 			return err
 		}
