@@ -153,8 +153,10 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	a := &Agent{Name: name, house: house, st: st}
 	var err error
 	if a.logs, err = logs.Open(ctx, store.Sub(st, logsPart), logs.Options{
-		Now:     house.Now,
-		OnEvent: func(line []byte) { house.Happened(name, line) },
+		Now: house.Now,
+		// It refers to a, so that a is not built a second time while its logs
+		// have something to write.
+		OnEvent: func(line []byte) { house.Happened(a.Name, line) },
 	}); err != nil {
 		return nil, err
 	}
@@ -379,5 +381,5 @@ func (a *Agent) Wait(ctx context.Context) error {
 // until ctx ends.
 func (a *Agent) Close(ctx context.Context) error {
 	a.approvals.End()
-	return errors.Join(a.endTicks(ctx, a.sessions.Close(ctx)), a.sandboxes.Close(ctx), a.compute.Close(ctx), a.tools.Close(ctx))
+	return errors.Join(a.endTicks(ctx, a.sessions.Close(ctx)), a.sandboxes.Close(ctx), a.compute.Close(ctx), a.tools.Close(ctx), a.logs.Close(ctx))
 }

@@ -32,7 +32,8 @@ type Options struct {
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// OnEvent, if set, is given the line of every event when it is durable,
-	// in their order. It must not block, and does not change or keep line.
+	// in their order. It must not block, and does not change or keep line. It
+	// stays in memory while something waits to be summed up.
 	OnEvent func(line []byte)
 }
 
@@ -47,6 +48,7 @@ type Logs struct {
 	mu      sync.Mutex
 	tallies map[fsys.Caller]*tally
 	ended   bool
+	summing sync.WaitGroup // those that record what was summed up; begun before ended
 }
 
 // Open returns the logs that are kept in st, which may be empty. It reads the
