@@ -63,7 +63,7 @@ WHO MAY DO WHAT
    is needed (agentctl token), and beyond loopback TLS.
 
 SERVICE MANAGERS
-   SIGTERM ends the daemon in order, SIGHUP reloads the files of TLS. Sockets that
+   SIGTERM ends the daemon in order, SIGHUP reads the files of TLS again. Sockets that
    systemd hands over are served; one whose FileDescriptorName is http is for
    HTTP. Then there is no default socket.`
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -185,5 +186,35 @@ func TestBadMount(t *testing.T) {
 	d.refuses(1, []string{"--mount", filepath.Join(d.dir, "nowhere")}, filepath.Join(d.dir, "nowhere"))
 	if _, err := os.Lstat(d.sock()); err == nil {
 		t.Error("the operator's socket was left")
+	}
+}
+
+// Refusals that are only counted when the daemon ends in order are recorded then.
+func TestEndSumsUpRefusals(t *testing.T) {
+	const many = 300
+	d := startDaemon(t)
+	r := d.root()
+	r.mkdir("agents", "alice")
+	reader, err := attach(t, "unix", d.sock(), r.ask("ctl", "token alice r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range many {
+		refused(t, "a write", reader.tryWrite("config", "x"), fsys.Permission)
+	}
+	d.signal(syscall.SIGTERM)
+	d.ends(limit)
+	d.start()
+	sum, counted := 0, 0
+	for line := range strings.Lines(d.root().tail("agents/alice/logs/errors")) {
+		var e struct{ More int }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		sum += max(e.More, 1)
+		counted += e.More
+	}
+	if sum != many || counted == 0 {
+		t.Errorf("%d refusals are recorded, %d of them as numbers; want %d", sum, counted, many)
 	}
 }

@@ -365,41 +365,6 @@ func TestRekey(t *testing.T) {
 	d.refuses(1, nil, "is not the one that the keys here were sealed under", "nothing was changed")
 }
 
-// Whenever a rotation is killed, the next start has the right key.
-func TestRekeyKilled(t *testing.T) {
-	d := startDaemon(t)
-	furnish(t, d)
-	d.kill()
-	for round := range 25 {
-		cmd := exec.Command(os.Args[0], "rekey", d.data())
-		cmd.Env = append(os.Environ(), daemonVar+"=1")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		gone := make(chan struct{})
-		go func() { cmd.Wait(); close(gone) }()
-		// At any moment from its first sign on.
-		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
-			if m, _ := filepath.Glob(filepath.Join(d.data(), keyFile+".n*")); len(m) > 0 {
-				break
-			}
-			select {
-			case <-gone:
-				deadline = time.Time{}
-			default:
-			}
-		}
-		time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
-		cmd.Process.Kill()
-		<-gone
-		if status, out := d.offline(nil, "fsck", d.data()); status != 0 || strings.Contains(out, "not checked") {
-			t.Fatalf("round %d: fsck ended with status %d, and said:\n%s", round, status, out)
-		}
-	}
-	d.start()
-	d.root().ask("agents/alice/identity/sign", "x")
-}
-
 func TestOpenDataDirectory(t *testing.T) {
 	d := newDaemon(t)
 	if err := os.Mkdir(d.data(), 0o700); err != nil {

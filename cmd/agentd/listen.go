@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -111,33 +110,4 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, fsys.Wrap(fsys.Unavailable, "the socket "+path, err)
 	}
 	return l, nil
-}
-
-// tlsConfig returns nil if no certificate is given.
-func tlsConfig(s settings) (*tls.Config, error) {
-	switch {
-	case (s.cert == "") != (s.key == ""):
-		return nil, usage(fsys.E(fsys.Invalid, "--tls-cert and --tls-key are given together"))
-	case s.cert == "" && s.clientCA != "":
-		return nil, usage(fsys.E(fsys.Invalid, "--tls-client-ca needs --tls-cert and --tls-key"))
-	case s.cert == "":
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-	if err != nil {
-		return nil, fsys.Wrap(fsys.Invalid, "--tls-cert and --tls-key", err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if s.clientCA != "" {
-		pem, err := os.ReadFile(s.clientCA)
-		if err != nil {
-			return nil, fsys.Wrap(fsys.Invalid, "--tls-client-ca", err)
-		}
-		c.ClientCAs = x509.NewCertPool()
-		if !c.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fsys.E(fsys.Invalid, "--tls-client-ca: no certificate in "+s.clientCA)
-		}
-		c.ClientAuth = tls.VerifyClientCertIfGiven
-	}
-	return c, nil
 }

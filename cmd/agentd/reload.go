@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -15,31 +17,78 @@ import (
 )
 
 // A tlsFiles is the configuration of TLS as its files were when they were last
-// read. Connections keep the one that they began with.
+// read and could be used, each on its own. Connections keep the one that they
+// began with. Apart from [tlsFiles.config], it is for one goroutine.
 type tlsFiles struct {
-	s   settings
-	now atomic.Pointer[tls.Config]
+	s    settings
+	pair tls.Certificate
+	cas  *x509.CertPool // nil: none are named
+	now  atomic.Pointer[tls.Config]
 }
 
 // openTLS reads the files that the command line names; nil if it names none.
 func openTLS(s settings) (*tlsFiles, error) {
-	t := &tlsFiles{s: s}
-	if err := t.read(); err != nil {
-		return nil, err
-	}
-	if t.now.Load() == nil {
+	switch {
+	case (s.cert == "") != (s.key == ""):
+		return nil, usage(fsys.E(fsys.Invalid, "--tls-cert and --tls-key are given together"))
+	case s.cert == "" && s.clientCA != "":
+		return nil, usage(fsys.E(fsys.Invalid, "--tls-client-ca needs --tls-cert and --tls-key"))
+	case s.cert == "":
 		return nil, nil
 	}
+	t := &tlsFiles{s: s}
+	for _, part := range t.parts() {
+		if err := part.read(); err != nil {
+			return nil, fsys.Wrap(fsys.Invalid, part.flags, err)
+		}
+	}
+	t.use()
 	return t, nil
 }
 
-// read reads the files again. If they cannot be used, all stays as it was.
-func (t *tlsFiles) read() error {
-	c, err := tlsConfig(t.s)
+// A tlsPart is files that are read together.
+type tlsPart struct {
+	flags string
+	files []string
+	read  func() error // changes nothing if they cannot be used
+}
+
+func (t *tlsFiles) parts() []tlsPart {
+	parts := []tlsPart{{"--tls-cert and --tls-key", []string{t.s.cert, t.s.key}, t.readPair}}
+	if t.s.clientCA != "" {
+		parts = append(parts, tlsPart{"--tls-client-ca", []string{t.s.clientCA}, t.readCAs})
+	}
+	return parts
+}
+
+func (t *tlsFiles) readPair() error {
+	pair, err := tls.LoadX509KeyPair(t.s.cert, t.s.key)
 	if err == nil {
-		t.now.Store(c)
+		t.pair = pair
 	}
 	return err
+}
+
+func (t *tlsFiles) readCAs() error {
+	pem, err := os.ReadFile(t.s.clientCA)
+	if err != nil {
+		return err
+	}
+	cas := x509.NewCertPool()
+	if !cas.AppendCertsFromPEM(pem) {
+		return errors.New("no certificate in " + t.s.clientCA)
+	}
+	t.cas = cas
+	return nil
+}
+
+// use gives new connections what was read.
+func (t *tlsFiles) use() {
+	c := &tls.Config{Certificates: []tls.Certificate{t.pair}, MinVersion: tls.VersionTLS12}
+	if t.cas != nil {
+		c.ClientCAs, c.ClientAuth = t.cas, tls.VerifyClientCertIfGiven
+	}
+	t.now.Store(c)
 }
 
 // config is for listeners: each connection is given what was read last.
@@ -50,6 +99,22 @@ func (t *tlsFiles) config() *tls.Config {
 	c := t.now.Load().Clone()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.now.Load(), nil }
 	return c
+}
+
+// reload reads the files again, and tells log of each what came of it.
+func (t *tlsFiles) reload(log *slog.Logger) {
+	if t == nil {
+		log.Info("there is nothing to read again: the command line names no files")
+		return
+	}
+	for _, part := range t.parts() {
+		if err := part.read(); err != nil {
+			log.Error(part.flags+": the files cannot be used, and what was read before stays", "files", part.files, "reason", fsys.ReasonOf(fsys.Wrap(fsys.Invalid, "", err)))
+		} else {
+			log.Info(part.flags+": read again", "files", part.files)
+		}
+	}
+	t.use()
 }
 
 // hangups returns what SIGHUP is sent to, which is not the end of the program
@@ -69,16 +134,7 @@ func reloads(ctx context.Context, log *slog.Logger, hup <-chan os.Signal, t *tls
 			return
 		}
 		tell(log, reloading())
-		switch {
-		case t == nil:
-			log.Info("there is nothing to reload: no certificate is given")
-		default:
-			if err := t.read(); err != nil {
-				log.Error("the certificate was not reloaded, and the old one stays", "reason", fsys.ReasonOf(err))
-			} else {
-				log.Info("the certificate was reloaded")
-			}
-		}
+		t.reload(log)
 		tell(log, sd.SdNotifyReady)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/coder/websocket"
+
 	"agent9/fsys"
 	"agent9/providers/tools/toolstest"
 )
@@ -192,6 +194,48 @@ func TestSecretsStayIn(t *testing.T) {
 				show("HTTP", fmt.Sprint(status, body))
 			}
 		}
+		for _, path := range []string{"/agents/alice/", "/agents/bob/", "/"} {
+			dial := &websocket.DialOptions{HTTPClient: client, Subprotocols: []string{"agent9", "bearer." + token}}
+			conn, res, err := websocket.Dial(within(t), strings.Replace(url, "https", "wss", 1)+path, dial)
+			if res == nil {
+				t.Fatal(err)
+			}
+			if path == "/agents/alice/" {
+				equal(t, "a WebSocket opens with "+way, err == nil, way != "a wrong token")
+			}
+			text := fmt.Sprint(res.Status, res.Header)
+			if err == nil {
+				for _, frame := range []string{`{"id":1,"op":"open","path":"/none"}`, `{"id":2,"op":"open","path":"/agents/alice/config","mode":"w"}`, `{"id":3,"op":"nonsense"}`, "nonsense"} {
+					text += exchange(t, conn, frame)
+				}
+				conn.CloseNow()
+			} else {
+				body, _ := io.ReadAll(res.Body)
+				text += string(body)
+			}
+			show("WebSocket", text)
+		}
+		for _, path := range []string{"/mcp", "/agents/alice/mcp"} {
+			call := func(tool string, args map[string]string) {
+				show("MCP", post(t, client, token, url+path, string(fsys.Line(map[string]any{
+					"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args},
+				}))))
+			}
+			dir := map[string]string{"/mcp": "/agents/alice", "/agents/alice/mcp": ""}[path]
+			for _, file := range []string{"/none", "/config", "/status", "/secrets/key", "/compute/nothing"} {
+				call("read", map[string]string{"path": dir + file})
+				call("call", map[string]string{"path": dir + file, "request": "nonsense"})
+			}
+			for _, file := range []string{"/secrets/hook", "/secrets/two/names", "/secrets/", "/identity/sign"} {
+				call("write", map[string]string{"path": dir + file, "text": secrets["secrets/hook"]})
+			}
+			for _, body := range []string{
+				"{", "[]", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","id":1,"method":"nonsense"}`,
+				`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"agent9:///config"}}`,
+			} {
+				show("MCP", post(t, client, token, url+path, body))
+			}
+		}
 		if tr, err := attach(t, "unix", d.sock(), token); err != nil {
 			show("9P", err.Error())
 		} else {
@@ -200,6 +244,8 @@ func TestSecretsStayIn(t *testing.T) {
 			}
 		}
 	}
+
+	has(t, "the answers of MCP", string(shown["MCP"]), "HTTP/1.1 401", `"isError":true`, `"structuredContent"`)
 
 	// All that there is to see.
 	secrets.in(t, "ps", d.commandLines(t))
@@ -250,6 +296,28 @@ func TestSecretsStayIn(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// post sends a request to MCP over HTTP, and returns all that comes back.
+func post(t *testing.T, client *http.Client, token, url, body string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(within(t), "POST", url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var all bytes.Buffer
+	if err := res.Write(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all.String()
 }
 
 // write writes to a file of the daemon's tree, which may end by it.

@@ -97,9 +97,9 @@ func (p *Approvals) refuse(ctx context.Context, tx store.Store, w Approval, even
 }
 
 // A timer that fires late, because the clock was set or the machine slept, is
-// late by this at most; after an error it fires again after retryAfter.
+// late by longestTimer at most; after an error it fires again after retryAfter.
 const (
-	longestTimer = time.Hour
+	longestTimer = time.Minute
 	retryAfter   = time.Minute
 )
 

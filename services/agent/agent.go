@@ -153,7 +153,10 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	a := &Agent{Name: name, house: house, st: st}
 	var err error
 	if a.logs, err = logs.Open(ctx, store.Sub(st, logsPart), logs.Options{
-		OnEvent: func(line []byte) { house.Happened(name, line) },
+		Now: house.Now,
+		// It refers to a, so that a is not built a second time while its logs
+		// have something to write.
+		OnEvent: func(line []byte) { house.Happened(a.Name, line) },
 	}); err != nil {
 		return nil, err
 	}
@@ -192,7 +195,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	}
 	a.approvals = budget.NewApprovals(house.Life, a.budget)
 	a.inbox = inbox.New(store.Sub(st, inboxPart), a.inboxOptions())
-	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note); err != nil {
+	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note, house.Now); err != nil {
 		return nil, err
 	}
 	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note, a.changed(goalsPath)); err != nil {
@@ -378,5 +381,5 @@ func (a *Agent) Wait(ctx context.Context) error {
 // until ctx ends.
 func (a *Agent) Close(ctx context.Context) error {
 	a.approvals.End()
-	return errors.Join(a.endTicks(ctx, a.sessions.Close(ctx)), a.sandboxes.Close(ctx), a.compute.Close(ctx), a.tools.Close(ctx))
+	return errors.Join(a.endTicks(ctx, a.sessions.Close(ctx)), a.sandboxes.Close(ctx), a.compute.Close(ctx), a.tools.Close(ctx), a.logs.Close(ctx))
 }

@@ -143,6 +143,7 @@ func (a *Agent) inboxOptions() inbox.Options {
 	return inbox.Options{
 		Config:   a.inboxConfig,
 		Note:     a.note,
+		Now:      a.house.Now,
 		Reserved: func() bool { c := a.status.Config(); return c.OnMessages() },
 		Arrived: func(ctx context.Context, tx store.Store) error {
 			return a.ticks.Arrived(ctx, tx)

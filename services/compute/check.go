@@ -13,16 +13,17 @@ import (
 
 // Check finds what is wrong with the jobs in st.
 func Check(ctx context.Context, st store.Updater, r *check.Report) error {
-	recs, err := check.Records[record](ctx, st, r, "rec/", noun)
+	recs, err := check.Records[record](ctx, st, r, recPrefix, noun)
 	if err != nil {
 		return err
 	}
 	var works []keep.Standing
 	for _, key := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[key]
-		if key != recordKey(rec.Number) {
-			r.Lost(fmt.Sprintf("the record %s says that it is of job %d", key, rec.Number), check.FromBackup)
-			return nil
+		var ok bool
+		if rec.Number, ok = keep.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
+			delete(recs, key)
+			continue
 		}
 		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
 		if !rec.Removing {
@@ -49,10 +50,10 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	if err := keep.CheckKeys(ctx, st, r); err != nil {
 		return err
 	}
-	for _, prefix := range []string{"req/", "res/", "out/", "chunks/"} {
+	for _, prefix := range []string{reqPrefix, resPrefix, outPrefix, chunksPrefix} {
 		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
 			no := check.Part(key, prefix)
-			_, ok := recs["rec/"+no]
+			_, ok := recs[recPrefix+no]
 			return noun + " " + no, ok
 		})
 		if err != nil {
@@ -99,7 +100,7 @@ func checkTotals(ctx context.Context, st store.Updater, r *check.Report, recs ma
 // the id of the hold.
 func Holds(ctx context.Context, st store.Store) (map[string]string, error) {
 	holds := map[string]string{}
-	for p, err := range store.All(ctx, st, "rec/") {
+	for p, err := range store.All(ctx, st, recPrefix) {
 		if err != nil {
 			return nil, err
 		}

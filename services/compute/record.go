@@ -64,15 +64,21 @@ const (
 	openPrefix = "open/"  // jobs that have not ended: nothing
 	listPrefix = "list/"  // jobs: the name
 	draftPref  = "draft/" // drafts, by name: when made
+
+	recPrefix    = "rec/"    // jobs: the record
+	reqPrefix    = "req/"    // the request
+	resPrefix    = "res/"    // the result
+	outPrefix    = "out/"    // the log of the output
+	chunksPrefix = "chunks/" // the log of the chunks
 )
 
-func recordKey(n int64) string  { return "rec/" + keep.Padded(n) }
-func requestKey(n int64) string { return "req/" + keep.Padded(n) }
-func resultKey(n int64) string  { return "res/" + keep.Padded(n) }
+func recordKey(n int64) string  { return recPrefix + keep.Padded(n) }
+func requestKey(n int64) string { return reqPrefix + keep.Padded(n) }
+func resultKey(n int64) string  { return resPrefix + keep.Padded(n) }
 func openKey(n int64) string    { return openPrefix + keep.Padded(n) }
 func listKey(n int64) string    { return listPrefix + keep.Padded(n) }
-func outputView(n int64) string { return "out/" + keep.Padded(n) + "/" }
-func chunksView(n int64) string { return "chunks/" + keep.Padded(n) + "/" }
+func outputView(n int64) string { return outPrefix + keep.Padded(n) + "/" }
+func chunksView(n int64) string { return chunksPrefix + keep.Padded(n) + "/" }
 
 // IsSetting reports whether what is stored at key is what the operator has set,
 // and not what was asked of models: a copy of an agent is given it.

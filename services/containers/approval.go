@@ -53,7 +53,7 @@ func (s *Service) endWaiting(ctx context.Context, tx store.Store, w *session, ho
 		return before, err
 	}
 	r := before
-	r.end(s.config.Now(), why)
+	r.end(s.config.Now(), 0, why)
 	if err := hold.Settle(tx, r.Cost, fsys.ReasonOf(why)); err != nil {
 		return r, err
 	}

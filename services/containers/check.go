@@ -14,16 +14,17 @@ import (
 // Check finds what is wrong with the sessions in st. What sandboxes there are is
 // not asked.
 func Check(ctx context.Context, st store.Updater, r *check.Report) error {
-	recs, err := check.Records[record](ctx, st, r, "rec/", noun)
+	recs, err := check.Records[record](ctx, st, r, recPrefix, noun)
 	if err != nil {
 		return err
 	}
 	var works []keep.Standing
 	for _, key := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[key]
-		if key != recordKey(rec.Number) {
-			r.Lost(fmt.Sprintf("the record %s says that it is of session %d", key, rec.Number), check.FromBackup)
-			return nil
+		var ok bool
+		if rec.Number, ok = keep.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
+			delete(recs, key)
+			continue
 		}
 		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
 		if !rec.Removing {
@@ -43,10 +44,10 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	if err := keep.CheckKeys(ctx, st, r); err != nil {
 		return err
 	}
-	for _, prefix := range []string{"req/", "out/", "exec/"} {
+	for _, prefix := range []string{reqPrefix, outPrefix, execPrefix} {
 		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
 			no := check.Part(key, prefix)
-			_, ok := recs["rec/"+no]
+			_, ok := recs[recPrefix+no]
 			return noun + " " + no, ok
 		})
 		if err != nil {
@@ -84,12 +85,17 @@ func checkRecording(ctx context.Context, st store.Updater, r *check.Report, what
 
 func checkExecs(ctx context.Context, st store.Updater, r *check.Report, rec record) error {
 	part := execsPart(rec.Number)
-	execs, err := check.Records[execRecord](ctx, st, r, part+"rec/", fmt.Sprintf("exec of session %d", rec.Number))
+	what := fmt.Sprintf("exec of session %d", rec.Number)
+	execs, err := check.Records[execRecord](ctx, st, r, part+recPrefix, what)
 	if err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(execs)) {
 		x := execs[key]
+		var ok bool
+		if x.Number, ok = keep.CheckNumber(r, what, part+recPrefix, key, x.Number); !ok {
+			continue
+		}
 		if x.Number > rec.Execs {
 			more := rec
 			more.Execs = x.Number
@@ -99,9 +105,9 @@ func checkExecs(ctx context.Context, st store.Updater, r *check.Report, rec reco
 			return err
 		}
 	}
-	return check.Strays(ctx, st, r, part+"out/", "output", func(key string) (string, bool) {
-		no := check.Part(key, part+"out/")
-		_, ok := execs[part+"rec/"+no]
+	return check.Strays(ctx, st, r, part+outPrefix, "output", func(key string) (string, bool) {
+		no := check.Part(key, part+outPrefix)
+		_, ok := execs[part+recPrefix+no]
 		return fmt.Sprintf("exec %s of session %d", no, rec.Number), ok
 	})
 }
@@ -133,7 +139,7 @@ func checkTotals(ctx context.Context, st store.Updater, r *check.Report, recs ma
 // account, by the id of the hold.
 func Holds(ctx context.Context, st store.Store) (map[string]string, error) {
 	holds := map[string]string{}
-	for p, err := range store.All(ctx, st, "rec/") {
+	for p, err := range store.All(ctx, st, recPrefix) {
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ const markEvery = 15 * time.Second
 
 // clock ends the session when its time or money is over, or nobody uses it,
 // and when its sandbox ends by itself. It writes down now and then that the
-// session runs.
+// session runs. All of this is measured, and not changed by setting the clock.
 func (w *session) clock() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -43,7 +43,7 @@ func (w *session) clock() {
 				wake, warned = warn.Sub(now), false
 			case !warned:
 				warned = true
-				w.warn(over)
+				w.warn(onClock(over, now))
 			}
 		} else {
 			warned = false
@@ -57,16 +57,27 @@ func (w *session) clock() {
 
 // deadline is when the session ends, and why.
 func (w *session) deadline() (time.Time, error) {
-	r := w.record()
-	over, why := r.Up.Add(seconds(w.plan.policy.MaxLife)), expired("life: the session ran as long as one may")
-	if d := r.Price.lasts(r.Held); r.Up.Add(d).Before(over) && d < 100*365*24*time.Hour {
-		over, why = r.Up.Add(d), expiry{fsys.E(fsys.Exhausted, "budget: the session has cost what was held for it")}
+	r, up := w.record(), w.cameUp()
+	over, why := up.Add(seconds(w.plan.policy.MaxLife)), expired("life: the session ran as long as one may")
+	if d := r.Price.lasts(r.Held); up.Add(d).Before(over) && d < 100*365*24*time.Hour {
+		over, why = up.Add(d), expiry{fsys.E(fsys.Exhausted, "budget: the session has cost what was held for it")}
 	}
 	if idle, ok := w.idleEnd(); ok && idle.Before(over) {
 		over, why = idle, expired("idle: nobody used the session")
 	}
 	return over, why
 }
+
+// cameUp is when the sandbox began to run.
+func (w *session) cameUp() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.up
+}
+
+// onClock is what the clock, which says now, will say at t: it may have been set
+// since t was worked out.
+func onClock(t, now time.Time) time.Time { return now.Add(t.Sub(now)) }
 
 // idleEnd is when the session ends if nobody uses it; false if it is in use,
 // or does not wait to be used.
@@ -90,7 +101,7 @@ func (w *session) expires() time.Time {
 		return time.Time{}
 	}
 	over, _ := w.deadline()
-	return over
+	return onClock(over, w.s.config.Now())
 }
 
 // idling is the event of a session that nobody uses.
@@ -110,14 +121,15 @@ func (w *session) warn(over time.Time) {
 
 // mark writes down that the session runs, if it costs something.
 func (w *session) mark(now time.Time) {
-	if r := w.record(); r.Price.Rate == 0 || now.Sub(r.Mark) < markEvery {
+	r, ran := w.record(), w.ran(now)
+	if r.Price.Rate == 0 || ran-r.Mark.Sub(r.Up) < markEvery {
 		return
 	}
 	err := w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
 		if err := w.output.keep(tx); err != nil {
 			return err
 		}
-		return w.s.change(w.ctx, tx, w, func(r *record) { r.Mark = now })
+		return w.s.change(w.ctx, tx, w, func(r *record) { r.Mark = r.Up.Add(ran) })
 	})
 	if err != nil {
 		slog.Warn("the time of a session is not written down", "agent", w.s.config.Agent, "session", w.n, "err", err)

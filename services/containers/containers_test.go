@@ -19,6 +19,7 @@ import (
 	provider "agent9/providers/containers"
 	"agent9/providers/containers/fake"
 	"agent9/services/containers"
+	"agent9/services/internal/wall"
 	"agent9/store"
 	"agent9/store/mem"
 )
@@ -30,7 +31,8 @@ type yard struct {
 	ctx     context.Context // who asks
 	account *budget.Account
 	asking  *budget.Approvals // nil: nobody is asked
-	time    atomic.Int64      // how far the clock is ahead
+	time    atomic.Int64      // how much has passed besides what really did
+	wall    *wall.Clock       // how the clock has been set
 	fake    *fake.Provider
 	config  containers.Config // what a test sets of it
 	svc     *containers.Service
@@ -48,7 +50,7 @@ func newYard(t *testing.T, opts fake.Options) *yard {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Close() })
-	y := &yard{T: t, db: mem.New(), fake: p, heard: make(chan struct{})}
+	y := &yard{T: t, db: mem.New(), wall: &wall.Clock{}, fake: p, heard: make(chan struct{})}
 	y.open()
 	return y
 }
@@ -90,7 +92,7 @@ func (y *yard) open() {
 // is recorded.
 func (y *yard) die() *yard {
 	y.Helper()
-	again := &yard{T: y.T, db: freeze(y.T, y.db), fake: fake.Reopen(y.fake.Dir(), fake.Options{}), config: y.config, heard: make(chan struct{})}
+	again := &yard{T: y.T, db: freeze(y.T, y.db), wall: y.wall, fake: fake.Reopen(y.fake.Dir(), fake.Options{}), config: y.config, heard: make(chan struct{})}
 	again.time.Store(y.time.Load())
 	if y.asking != nil {
 		again.asking = budget.NewApprovals(context.Background(), y.account)
@@ -115,7 +117,7 @@ func freeze(t *testing.T, db store.Store) store.Updater {
 	return now
 }
 
-func (y *yard) now() time.Time { return time.Now().Add(time.Duration(y.time.Load())) }
+func (y *yard) now() time.Time { return y.wall.Now().Add(time.Duration(y.time.Load())) }
 
 func (y *yard) note(_ store.Store, event string, _ any) error {
 	y.mu.Lock()

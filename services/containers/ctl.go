@@ -94,10 +94,10 @@ func (w *session) extend(ctx context.Context, arg string) error {
 	if r.Up.IsZero() {
 		return errNotReady
 	}
-	if last := r.Up.Add(seconds(w.plan.policy.MaxLife)); until.After(last) {
+	if last := w.cameUp().Add(seconds(w.plan.policy.MaxLife)); until.After(last) {
 		return fsys.E(fsys.Invalid, fmt.Sprintf("the policy lets no session live longer than %d seconds; this one can be extended by %d", w.plan.policy.MaxLife, int64(last.Sub(now).Seconds())))
 	}
-	if need := r.Price.cost(until.Sub(r.Up)); need > r.Held {
+	if need := r.Price.cost(until.Sub(w.cameUp())); need > r.Held {
 		if err := w.holdMore(ctx, need-r.Held); err != nil {
 			return err
 		}

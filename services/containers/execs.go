@@ -50,7 +50,7 @@ func (d execs) List(ctx context.Context) ([]fsys.Entry, error) {
 		return nil, nil
 	}
 	list := []fsys.Entry{{Name: execNew, Node: d.newFile()}}
-	prefix := execsPart(d.w.n) + "rec/"
+	prefix := execsPart(d.w.n) + recPrefix
 	for p, err := range store.All(ctx, d.w.s.st, prefix) {
 		if err != nil {
 			return nil, err

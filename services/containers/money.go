@@ -53,12 +53,15 @@ func (p price) lasts(m budget.Micros) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// ran is how long r cost money until now.
-func (r *record) ran(now time.Time) time.Duration {
-	if r.Up.IsZero() {
+// ran is how long w has cost money by now. It is measured: a clock that is set
+// changes nothing, as w.up was read by this program.
+func (w *session) ran(now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.up.IsZero() {
 		return 0
 	}
-	return now.Sub(r.Up)
+	return now.Sub(w.up)
 }
 
 // settleHolds ends the holds of w, which cost so much, in the transaction that

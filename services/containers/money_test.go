@@ -157,6 +157,61 @@ func TestRestart(t *testing.T) {
 	again.eq(again.read("sessions/"+n+"/stdout"), "kept\n")
 }
 
+// TestSetClockCostsNothing sets the clock while sessions run: they cost what was
+// measured, end when that says so, and a crash does not change it.
+func TestSetClockCostsNothing(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	y.policy(`{"price_per_second_microusd":100,"idle_s":3600,"max_life_s":7200}`)
+	dir := y.kept(`"max_cost_microusd":500000`)
+	n := strings.TrimPrefix(dir, "sessions/")
+	passes := func(by time.Duration) {
+		t.Helper()
+		y.time.Add(int64(by))
+		y.outcome(y.exec(dir, "true")) // wakes the clock, which writes down how long it ran
+	}
+	costs := func(where string, cost budget.Micros, seconds budget.Micros) {
+		t.Helper()
+		if cost < seconds*100 || cost > seconds*100+4000 {
+			t.Errorf("%s: %d s have cost %d", where, seconds, cost)
+		}
+	}
+	expires := func(where string) {
+		t.Helper()
+		var s struct{ Expires string }
+		y.must(json.Unmarshal([]byte(y.read(dir+"/status")), &s))
+		at, err := time.Parse(fsys.TimeFormat, s.Expires)
+		y.must(err)
+		if left := at.Sub(y.now().Round(0)); left < 3500*time.Second || left > 3600*time.Second {
+			t.Errorf("%s: it ends in %v", where, left)
+		}
+	}
+	passes(20 * time.Second)
+	y.wall.Set(24 * time.Hour)
+	passes(20 * time.Second)
+	costs("a day ahead", y.status(n).Cost, 40)
+	expires("a day ahead")
+	y.wall.Set(-48 * time.Hour)
+	passes(20 * time.Second)
+	costs("a day behind", y.status(n).Cost, 60)
+	expires("a day behind")
+	y.must(y.write(dir+"/ctl", "kill"))
+	cost := y.ended(n, containers.Stopped, "").Cost
+	costs("ended", cost, 60)
+	y.money(0, cost)
+
+	for _, by := range []time.Duration{24 * time.Hour, -48 * time.Hour} {
+		dir = y.kept(`"max_cost_microusd":500000`)
+		n = strings.TrimPrefix(dir, "sessions/")
+		y.wall.Set(by)
+		passes(40 * time.Second)
+		was := y.spent()
+		y = y.die()
+		y.open()
+		costs("after a crash", y.ended(n, containers.Failed, "interrupted").Cost, 40)
+		y.money(0, was+y.status(n).Cost)
+	}
+}
+
 // TestWanted looks for what the start of a daemon sweeps.
 func TestWanted(t *testing.T) {
 	y := newYard(t, fake.Options{})

@@ -46,7 +46,7 @@ type record struct {
 	Created   time.Time     `json:"created"`
 	Started   time.Time     `json:"started,omitzero"` // the work began
 	Up        time.Time     `json:"up,omitzero"`      // the sandbox runs: it costs from now on
-	Mark      time.Time     `json:"mark,omitzero"`    // it did then
+	Mark      time.Time     `json:"mark,omitzero"`    // Up, and how long it has run since, at least
 	Ended     time.Time     `json:"ended,omitzero"`
 	Failure   *keep.Failure `json:"failure,omitempty"`
 	Holds     []string      `json:"holds"`
@@ -100,24 +100,29 @@ const (
 	listPrefix = "list/"  // sessions that are shown: nothing
 	workPrefix = "work/"  // workspaces that persist, by provider and name
 	trashPref  = "trash/" // sandboxes to remove, by provider and id: nothing
+
+	recPrefix  = "rec/"  // sessions, and execs in the part of one: the record
+	reqPrefix  = "req/"  // the request
+	outPrefix  = "out/"  // as recPrefix: the output
+	execPrefix = "exec/" // the part of a session's execs
 )
 
 // IsSetting reports whether what is stored at key is what the operator has set,
 // and not what was run: a copy of an agent is given it.
 func IsSetting(key string) bool { return key == policyKey }
 
-func recordKey(n int64) string  { return "rec/" + keep.Padded(n) }
-func requestKey(n int64) string { return "req/" + keep.Padded(n) }
+func recordKey(n int64) string  { return recPrefix + keep.Padded(n) }
+func requestKey(n int64) string { return reqPrefix + keep.Padded(n) }
 func openKey(n int64) string    { return openPrefix + keep.Padded(n) }
 func listKey(n int64) string    { return listPrefix + keep.Padded(n) }
 
 // outputView is where the output of a session is, and execsPart where its
 // execs are.
-func outputView(n int64) string { return "out/" + keep.Padded(n) + "/" }
-func execsPart(n int64) string  { return "exec/" + keep.Padded(n) + "/" }
+func outputView(n int64) string { return outPrefix + keep.Padded(n) + "/" }
+func execsPart(n int64) string  { return execPrefix + keep.Padded(n) + "/" }
 
-func execKey(n, m int64) string  { return execsPart(n) + "rec/" + keep.Padded(m) }
-func execView(n, m int64) string { return execsPart(n) + "out/" + keep.Padded(m) + "/" }
+func execKey(n, m int64) string  { return execsPart(n) + recPrefix + keep.Padded(m) }
+func execView(n, m int64) string { return execsPart(n) + outPrefix + keep.Padded(m) + "/" }
 
 // totals are sums over all sessions that there are, and of what was ever spent.
 type totals struct {

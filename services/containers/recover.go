@@ -85,10 +85,7 @@ func (s *Service) interrupted(ctx, patience context.Context, n int64) error {
 	return s.st.Update(ctx, func(tx store.Store) error {
 		before := rec
 		r := rec
-		r.end(s.config.Now(), errInterrupted)
-		if !r.Up.IsZero() {
-			r.Cost = r.Price.cost(ran)
-		}
+		r.end(s.config.Now(), ran, errInterrupted)
 		r.Size += w.output.stored()
 		if err := settleHolds(tx, holds, r.Cost, errInterrupted.Error()); err != nil {
 			return err
@@ -104,7 +101,8 @@ func (s *Service) interrupted(ctx, patience context.Context, n int64) error {
 }
 
 // stopped makes sure that the sandbox of r does not run, and returns how long
-// it did: what the provider says, else until it was last written down.
+// it did: what the provider says, as far as the clock allows it, and no less
+// than was written down.
 func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 	marked := r.Mark.Sub(r.Up)
 	runner := s.config.Providers.Get(r.Provider)
@@ -121,12 +119,12 @@ func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 		return marked
 	}
 	r.Usage = usageOf(u)
-	return min(max(u.Wall, marked), r.ran(s.config.Now()))
+	return max(marked, min(u.Wall, s.config.Now().Sub(r.Up)))
 }
 
 // interruptExecs ends the execs of r that ran.
 func (s *Service) interruptExecs(ctx context.Context, tx store.Store, r record) error {
-	for p, err := range store.All(ctx, tx, execsPart(r.Number)+"rec/") {
+	for p, err := range store.All(ctx, tx, execsPart(r.Number)+recPrefix) {
 		if err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func (w *session) provision() error {
 	}
 	now := w.s.config.Now()
 	w.mu.Lock()
-	w.box, w.lastUse = box, now
+	w.box, w.up, w.lastUse = box, now, now
 	w.mu.Unlock()
 	// Commands begin when this is on disk; the files are written meanwhile.
 	recorded := make(chan error, 1)

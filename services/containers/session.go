@@ -41,6 +41,7 @@ type session struct {
 	used     usage
 	running  map[*process]struct{}
 	stopping bool      // commands have been asked to end
+	up       time.Time // when the sandbox began to run; what has run is measured from it
 	lastUse  time.Time // when somebody did something here
 	until    time.Time // idle or not, it lives so long
 	written  int64     // bytes of execs

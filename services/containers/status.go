@@ -43,7 +43,7 @@ func (w *session) status(context.Context) (statusFile, error) {
 		Cost: r.Cost, Lost: r.Lost, Error: r.Failure,
 	}
 	if !r.State.ended() {
-		f.Held, f.Cost = r.Held, r.costBy(w.s.config.Now())
+		f.Held, f.Cost = r.Held, w.costBy(w.s.config.Now())
 		f.Expires = keep.Stamp(w.expires())
 	}
 	if r.State == Awaiting {
@@ -52,12 +52,13 @@ func (w *session) status(context.Context) (statusFile, error) {
 	return f, nil
 }
 
-// costBy is what r, which has not ended, has cost by now.
-func (r *record) costBy(now time.Time) budget.Micros {
+// costBy is what w, which has not ended, has cost by now.
+func (w *session) costBy(now time.Time) budget.Micros {
+	r := w.record()
 	if r.Up.IsZero() {
 		return 0
 	}
-	return r.Price.cost(r.ran(now))
+	return r.Price.cost(w.ran(now))
 }
 
 type usageFile struct {
@@ -77,7 +78,7 @@ func (w *session) usage(ctx context.Context) (usageFile, error) {
 	if r.State.ended() {
 		return f, nil
 	}
-	f.Held, f.Cost = r.Held, r.costBy(now)
+	f.Held, f.Cost = r.Held, w.costBy(now)
 	w.mu.Lock()
 	box, running := w.box, len(w.running)
 	w.mu.Unlock()

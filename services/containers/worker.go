@@ -113,7 +113,8 @@ func (s *Service) settle(ctx context.Context, w *session, err error) error {
 		}
 		r := before
 		r.Usage = w.lastUsage()
-		r.end(s.config.Now(), err)
+		now := s.config.Now()
+		r.end(now, w.ran(now), err)
 		r.Size += w.output.stored() + w.execBytes()
 		if err := settleHolds(tx, w.allHolds(), r.Cost, string(r.State)); err != nil {
 			return err
@@ -132,12 +133,13 @@ func (s *Service) settle(ctx context.Context, w *session, err error) error {
 	})
 }
 
-// end makes r the record of a session that ended with err.
-func (r *record) end(now time.Time, err error) {
+// end makes r the record of a session that ended with err, and whose sandbox
+// ran for so long.
+func (r *record) end(now time.Time, ran time.Duration, err error) {
 	r.Ended = now
 	r.Cost = 0
 	if !r.Up.IsZero() {
-		r.Cost = r.Price.cost(r.ran(now))
+		r.Cost = r.Price.cost(ran)
 	}
 	var exit exitError
 	var out expiry

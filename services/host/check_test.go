@@ -166,12 +166,22 @@ var breaks = map[string]struct {
 	"a job that is not there":  {func(b *bench) { b.put("data/1/compute/list/0000000000000044", "") }, "the list of jobs has job 44, which does not belong there", "", false},
 	"an end that is not known": {func(b *bench) { b.del(b.first("data/1/compute/end/")) }, "the index of jobs that have ended lacks job 1", "", false},
 	"a job's record":           {func(b *bench) { b.put("data/1/compute/rec/"+one, "?") }, "the record of job 1 cannot be read", "cannot be read", false},
-	"a job's result":           {func(b *bench) { b.del("data/1/compute/res/" + one) }, "the result of job 1 has 0 bytes", "the result of job 1", false},
-	"a job's output":           {func(b *bench) { b.put("data/1/compute/out/"+one+"/size", "50000") }, "of the output of job 1 only the first", "only the first", false},
-	"a job's number":           {func(b *bench) { b.put("data/1/compute/next", "0") }, "the latest job is counted as 0, and there is job", "", false},
-	"sums over jobs":           {func(b *bench) { b.set("data/1/compute/totals", map[string]any{"held": 5}) }, "the sums over all jobs", "", false},
-	"data of no job":           {func(b *bench) { b.put("data/1/compute/req/0000000000000044", "x") }, "there is data of job 0000000000000044, which is not there", "", false},
-	"an idempotency key":       {func(b *bench) { b.put("data/1/compute/key/k", `{"job":1,"expires":"2026-01-01T00:00:00Z"}`) }, "the idempotency key k never expires", "", false},
+	"a job's record and its key": {func(b *bench) {
+		b.set("data/1/compute/rec/"+one, map[string]any{"number": 44})
+		b.del("data/1/compute/list/" + one) // which is found all the same
+		b.put("data/1/compute/req/0000000000000044", "x")
+	}, "agents/alice/compute: the record of job 1 says that it is of job 44\nagents/alice/compute: the list of jobs lacks job 1\nagents/alice/compute: there is data of job 0000000000000044",
+		"the record of job 1 says that it is of job 44", false},
+	"a job without a number": {func(b *bench) {
+		b.put("data/1/compute/rec/first", "{}")
+		b.set("data/1/compute/totals", map[string]any{"held": 5})
+	}, `there is a record of a job called "rec/first", which is no number`, "which is no number", false},
+	"a job's result":     {func(b *bench) { b.del("data/1/compute/res/" + one) }, "the result of job 1 has 0 bytes", "the result of job 1", false},
+	"a job's output":     {func(b *bench) { b.put("data/1/compute/out/"+one+"/size", "50000") }, "of the output of job 1 only the first", "only the first", false},
+	"a job's number":     {func(b *bench) { b.put("data/1/compute/next", "0") }, "the latest job is counted as 0, and there is job", "", false},
+	"sums over jobs":     {func(b *bench) { b.set("data/1/compute/totals", map[string]any{"held": 5}) }, "the sums over all jobs", "", false},
+	"data of no job":     {func(b *bench) { b.put("data/1/compute/req/0000000000000044", "x") }, "there is data of job 0000000000000044, which is not there", "", false},
+	"an idempotency key": {func(b *bench) { b.put("data/1/compute/key/k", `{"job":1,"expires":"2026-01-01T00:00:00Z"}`) }, "the idempotency key k never expires", "", false},
 	"a job that never ended": {func(b *bench) {
 		b.set("data/1/compute/rec/"+one, map[string]any{"state": "running", "hold": "44"})
 		b.put("data/1/compute/open/"+one, "")
@@ -179,13 +189,21 @@ var breaks = map[string]struct {
 	}, "compute job 1 has not ended, and its hold 44 is not there", "compute job 1 has not ended", false},
 
 	"a sandbox that is not listed": {func(b *bench) { b.del("data/1/containers/list/" + one) }, "the list of sessions lacks session 1", "", false},
-	"sums over sandboxes":          {func(b *bench) { b.set("data/1/containers/totals", map[string]any{"ended": 9}) }, "the sums over all sessions", "", false},
+	"a sandbox's record and its key": {func(b *bench) {
+		b.set("data/1/containers/rec/"+one, map[string]any{"number": 44})
+		b.del("data/1/containers/list/" + one)
+	}, "agents/alice/containers: the record of session 1 says that it is of session 44\nagents/alice/containers: the list of sessions lacks session 1", "the record of session 1 says", false},
+	"sums over sandboxes": {func(b *bench) { b.set("data/1/containers/totals", map[string]any{"ended": 9}) }, "the sums over all sessions", "", false},
 	"an output's index": {func(b *bench) {
 		b.put("data/1/containers/out/"+one+"/i/b/0000000000000000", "123")
 		b.put("data/1/containers/out/"+one+"/i/size", "3")
 	}, "ends in the middle of an entry", "in the middle of an entry", false},
 
-	"a conversation's index":  {func(b *bench) { b.del(b.first("data/1/sessions/idle/")) }, "the index of sessions that will end by themselves lacks session 1", "", false},
+	"a conversation's index": {func(b *bench) { b.del(b.first("data/1/sessions/idle/")) }, "the index of sessions that will end by themselves lacks session 1", "", false},
+	"a conversation's record and its key": {func(b *bench) {
+		b.set("data/1/sessions/rec/"+one, map[string]any{"number": 44})
+		b.put("data/1/sessions/totals", `{"open":7,"kept":0}`)
+	}, "agents/alice/sessions: the record of session 1 says that it is of session 44\nagents/alice/sessions: 7 open sessions", "the record of session 1 says", false},
 	"a conversation's counts": {func(b *bench) { b.set("data/1/sessions/rec/"+one, map[string]any{"lines": 44}) }, "the record of session 1 has 44 lines", "", false},
 	"conversations' sums":     {func(b *bench) { b.put("data/1/sessions/totals", `{"open":7,"kept":0}`) }, "7 open sessions and 0 bytes of ended ones are counted", "", false},
 	"a prompt that is gone": {func(b *bench) {

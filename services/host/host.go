@@ -94,9 +94,9 @@ type Host struct {
 	started  time.Time
 	entries  []fsys.Entry // of root
 	root     *fsys.Table
-	ending   atomic.Bool // the operator has asked for it
-	sweeping sync.WaitGroup
-	endSweep context.CancelFunc
+	ending   atomic.Bool    // the operator has asked for it
+	behind   sync.WaitGroup // what runs until Close
+	endAll   context.CancelFunc
 }
 
 // Open returns the host whose agents are in opts.Store, after it has finished
@@ -133,7 +133,7 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	h.agents.house.Moved = func(ctx context.Context, tx store.Store, agent, from, to string) error {
 		return h.accounts.moved(ctx, tx, "agents/"+agent, from, to)
 	}
-	if h.tokens, err = tokens.Open(life, store.Sub(opts.Store, tokensPart), nil); err != nil {
+	if h.tokens, err = tokens.Open(life, store.Sub(opts.Store, tokensPart), tokens.Options{Now: opts.Now}); err != nil {
 		return nil, err
 	}
 	if h.profiles, err = profiles.Open(life, store.Sub(opts.Store, profilesPart)); err != nil {
@@ -158,9 +158,10 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	if err := h.settle(life); err != nil {
 		return nil, err
 	}
-	sweep, end := context.WithCancel(life)
-	h.endSweep = end
-	h.sweeping.Go(func() { h.sweep(sweep) })
+	behind, end := context.WithCancel(life)
+	h.endAll = end
+	h.behind.Go(func() { h.sweep(behind) })
+	h.behind.Go(func() { h.tokens.Watch(behind) })
 	return h, nil
 }
 
@@ -206,8 +207,8 @@ func (h *Host) work(ctx context.Context, name string) error {
 // Close cuts off the work of all agents and waits until that is recorded, or
 // until ctx ends. What is not recorded then is settled by the next Open.
 func (h *Host) Close(ctx context.Context) error {
-	h.endSweep()
-	defer h.sweeping.Wait()
+	h.endAll()
+	defer h.behind.Wait()
 	errs := []error{h.Rest(ctx)}
 	for _, a := range h.agents.inMemory() {
 		errs = append(errs, a.Close(ctx))

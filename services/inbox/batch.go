@@ -79,7 +79,7 @@ func (b *Batch) add(ctx context.Context, req []byte) ([]byte, error) {
 		}
 	default:
 		b.clock = max(b.clock, clock)
-		m.ID = newID(&b.clock)
+		m.ID = newID(&b.clock, b.o.now())
 	}
 	if len(b.mail) == maxBatch || b.bytes+len(m.Body) > maxBatchBytes {
 		return nil, fsys.E(fsys.TooLarge, "these are more messages than one tick may send")

@@ -113,7 +113,7 @@ func (c *change) receive(m Message) (string, error) {
 			return m.ID, err
 		}
 	} else {
-		m.ID = newID(&c.Clock)
+		m.ID = newID(&c.Clock, c.in.opt.Now())
 	}
 	conf := c.in.config()
 	if err := conf.refuses(c.counts); err != nil {
@@ -121,13 +121,13 @@ func (c *change) receive(m Message) (string, error) {
 	}
 	if c.Waiting >= conf.Limit {
 		if conf.Overflow != DropOldest {
-			l.Queue, l.Since, l.Reason = dead, now(), fsys.ReasonOf(full)
+			l.Queue, l.Since, l.Reason = dead, c.in.stamp(), fsys.ReasonOf(full)
 		} else if err := c.dropTo(conf.Limit - 1); err != nil {
 			return "", err
 		}
 	}
 	if m.Time == "" {
-		m.Time = now()
+		m.Time = c.in.stamp()
 	}
 	if err := c.tx.Put(c.ctx, lineKey(m.ID), fsys.Line(m)); err != nil {
 		return "", err

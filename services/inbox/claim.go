@@ -88,7 +88,7 @@ func (c *change) bury(id string, at uint64, reason string) error {
 		return err
 	}
 	c.count(waiting, -1)
-	l.Queue, l.Reason, l.Since = dead, reason, now()
+	l.Queue, l.Reason, l.Since = dead, reason, c.in.stamp()
 	return c.place(id, l, "inbox.deadlettered")
 }
 

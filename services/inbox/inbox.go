@@ -35,6 +35,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"agent9/fsys"
 	"agent9/store"
@@ -77,6 +78,7 @@ type Options struct {
 	// Config is asked whenever it matters, so changes act at once.
 	Config func() Config
 	Note   Note
+	Now    func() time.Time // the clock
 	// Reserved reports that messages are for who claims them: then next
 	// gives out none. After a change Recheck is called.
 	Reserved func() bool
@@ -108,6 +110,9 @@ func New(st store.Updater, opt Options) *Inbox {
 	if opt.Note == nil {
 		opt.Note = func(store.Store, string, any) error { return nil }
 	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
 	if opt.Arrived == nil {
 		opt.Arrived = func(context.Context, store.Store) error { return nil }
 	}
@@ -134,6 +139,8 @@ func (in *Inbox) Depth(ctx context.Context) (waiting, dead int, err error) {
 	n, err := loadCounts(ctx, in.st)
 	return n.Waiting, n.Dead, err
 }
+
+func (in *Inbox) stamp() string { return fsys.Stamp(in.opt.Now()) }
 
 func (in *Inbox) config() Config {
 	c := in.opt.Config()

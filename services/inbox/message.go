@@ -88,9 +88,10 @@ func checkID(id string) error {
 }
 
 // newID returns an id that sorts after every earlier one of the same clock,
-// which it sets: 11 digits of microseconds in base 32, and 9 random ones.
-func newID(clock *uint64) string {
-	*clock = max(uint64(time.Now().UnixMicro()), *clock+1)
+// which it sets, whatever now is: 11 digits of microseconds in base 32, and 9
+// random ones.
+func newID(clock *uint64, now time.Time) string {
+	*clock = max(uint64(max(now.UnixMicro(), 0)), *clock+1)
 	var b [8]byte
 	rand.Read(b[:])
 	random := binary.LittleEndian.Uint64(b[:]) >> (64 - 45)
@@ -101,8 +102,6 @@ func digits(n uint64, width int) string {
 	s := strconv.FormatUint(n, 32)
 	return strings.Repeat("0", max(0, width-len(s))) + s
 }
-
-func now() string { return fsys.Stamp(time.Now()) }
 
 // decode is strict: a field that v does not have is refused by its name.
 func decode(req []byte, v any) error {

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"time"
 
 	"agent9/fsys"
 	"agent9/store"
@@ -24,14 +25,15 @@ type Outbox struct {
 	name fsys.Caller
 	find Find
 	note Note
+	now  func() time.Time
 	sent *store.Log
 	root *fsys.Table
 }
 
 // NewOutbox returns the outbox of the agent name that is kept in st, which may
 // be empty. Whoever writes it, its messages are from that agent. note may be
-// nil.
-func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, note Note) (*Outbox, error) {
+// nil; now is the clock, and nil means time.Now.
+func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, note Note, now func() time.Time) (*Outbox, error) {
 	sent, err := store.OpenLog(ctx, store.Sub(st, "sent/"))
 	if err != nil {
 		return nil, err
@@ -39,7 +41,10 @@ func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, no
 	if note == nil {
 		note = func(store.Store, string, any) error { return nil }
 	}
-	o := &Outbox{st: st, name: fsys.Caller(name), find: find, note: note, sent: sent}
+	if now == nil {
+		now = time.Now
+	}
+	o := &Outbox{st: st, name: fsys.Caller(name), find: find, note: note, now: now, sent: sent}
 	o.root = fsys.NewTable(
 		fsys.Entry{Name: newName, Node: &fsys.Call{Do: o.send}},
 		fsys.Entry{Name: "sent", Node: sent.Tape()},
@@ -112,7 +117,7 @@ func (o *Outbox) newID(ctx context.Context, tx store.Store) (string, error) {
 	if err != nil && !errors.Is(err, fsys.NotExist) {
 		return "", err
 	}
-	id := newID(&clock)
+	id := newID(&clock, o.now())
 	return id, store.PutJSON(ctx, tx, clockKey, clock)
 }
 
@@ -139,7 +144,7 @@ type sentLine struct {
 }
 
 func (o *Outbox) sendNow(ctx context.Context, tx store.Store, deliver Deliver, to string, m Message) error {
-	m.Time = now()
+	m.Time = fsys.Stamp(o.now())
 	if _, err := deliver(ctx, tx, m); err != nil {
 		return err
 	}

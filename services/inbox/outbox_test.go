@@ -39,7 +39,7 @@ func (p *post) restart() {
 		func(_ store.Store, event string, _ any) error {
 			p.events = append(p.events, event)
 			return p.refuse
-		})
+		}, nil)
 	require.NoError(p.t, err)
 }
 

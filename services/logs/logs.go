@@ -29,8 +29,11 @@ import (
 
 // Options of logs.
 type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 	// OnEvent, if set, is given the line of every event when it is durable,
-	// in their order. It must not block, and does not change or keep line.
+	// in their order. It must not block, and does not change or keep line. It
+	// stays in memory while something waits to be summed up.
 	OnEvent func(line []byte)
 }
 
@@ -45,11 +48,15 @@ type Logs struct {
 	mu      sync.Mutex
 	tallies map[fsys.Caller]*tally
 	ended   bool
+	summing sync.WaitGroup // those that record what was summed up; begun before ended
 }
 
 // Open returns the logs that are kept in st, which may be empty. It reads the
 // length of each and nothing else.
 func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
 	l := &Logs{st: st, opt: opt, tallies: map[fsys.Caller]*tally{}}
 	for _, log := range []struct {
 		prefix string
@@ -87,7 +94,7 @@ func (l *Logs) Trajectory() *fsys.Tape { return l.trajectory.Tape() }
 // one of any view of the same database. The JSON form of detail is an object
 // without the fields time and event; nil is none.
 func (l *Logs) Note(tx store.Store, event string, detail any) error {
-	line, err := eventLine(event, detail)
+	line, err := l.eventLine(event, detail)
 	if err != nil {
 		return err
 	}
@@ -110,8 +117,8 @@ type stamp struct {
 	Event string `json:"event"`
 }
 
-func eventLine(event string, detail any) ([]byte, error) {
-	line := fsys.Line(stamp{now(), event})
+func (l *Logs) eventLine(event string, detail any) ([]byte, error) {
+	line := fsys.Line(stamp{l.now(), event})
 	if detail == nil {
 		return line, nil
 	}
@@ -125,7 +132,7 @@ func eventLine(event string, detail any) ([]byte, error) {
 	return append(append(line[:len(line)-len("}\n")], ','), fields[1:]...), nil
 }
 
-func now() string { return fsys.Stamp(time.Now()) }
+func (l *Logs) now() string { return fsys.Stamp(l.opt.Now()) }
 
 // write is a request to write.
 func (l *Logs) write(ctx context.Context, req []byte) ([]byte, error) {

@@ -251,6 +251,29 @@ func TestRefusalsAreBounded(t *testing.T) {
 	})
 }
 
+// What waits to be summed up when the logs are closed is recorded then, once.
+func TestCloseSumsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := mem.New()
+		l := open(t, st, logs.Options{})
+		for i, name := range []string{"carol", "bob"} {
+			for range 256 + 5 + i {
+				l.Refused(fsys.WithCaller(t.Context(), fsys.Caller(name)), "/config", "write", fsys.Permission)
+			}
+		}
+		require.Len(t, lines(t, l, "errors", 1000), 2*256)
+		require.NoError(t, l.Close(t.Context()))
+		got := lines(t, l, "errors", 1000)
+		require.Len(t, got, 2*256+2)
+		require.Contains(t, got[512], `"by":"bob","more":6}`)
+		require.Contains(t, got[513], `"by":"carol","more":5}`)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.NoError(t, l.Close(t.Context()))
+		require.Len(t, lines(t, open(t, st, logs.Options{}), "errors", 1000), 2*256+2)
+	})
+}
+
 func TestALongRefusalIsShortened(t *testing.T) {
 	l := open(t, mem.New(), logs.Options{})
 	l.Refused(t.Context(), strings.Repeat("/é", 1<<20), "open", fsys.E(fsys.Invalid, strings.Repeat("é", 1<<20)))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -29,8 +31,8 @@ const (
 // Refused records that an operation of who ctx names was refused, in errors
 // and as the event "refused". It is readable and durable when Refused returns,
 // also if ctx is done, unless the caller has been refused too often: then it
-// is counted, and the count is a line within refusalEvery. The operator's are
-// never too many.
+// is counted, and the count is a line within refusalEvery, or by [Logs.Close].
+// The operator's are never too many.
 func (l *Logs) Refused(ctx context.Context, path, op string, err error) {
 	r := refusal{
 		Path: shortened(path, maxPath), Op: op, Code: fsys.CodeOf(err).String(),
@@ -41,17 +43,26 @@ func (l *Logs) Refused(ctx context.Context, path, op string, err error) {
 	}
 }
 
+// refused records r. If that fails nobody can be told but the daemon's log: the
+// caller has an error already.
 func (l *Logs) refused(ctx context.Context, r refusal) {
-	line := fsys.Line(stamped{now(), r})
-	err := l.st.Update(context.WithoutCancel(ctx), func(tx store.Store) error {
-		if err := l.errors.Append(tx, line); err != nil {
-			return err
-		}
-		return l.Note(tx, "refused", r)
-	})
-	if err != nil { // nobody can be told: the caller has an error already
-		slog.Error("a refusal could not be recorded", "line", string(line), "err", err)
+	if err := l.record(context.WithoutCancel(ctx), r); err != nil {
+		slog.Error("a refusal could not be recorded", "line", string(fsys.Line(r)), "err", err)
 	}
+}
+
+func (l *Logs) record(ctx context.Context, all ...refusal) error {
+	return l.st.Update(ctx, func(tx store.Store) error {
+		for _, r := range all {
+			if err := l.errors.Append(tx, fsys.Line(stamped{l.now(), r})); err != nil {
+				return err
+			}
+			if err := l.Note(tx, "refused", r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 type stamped struct {
@@ -128,16 +139,40 @@ func (l *Logs) admits(r refusal) bool {
 // sumUp records how many refusals had no line.
 func (l *Logs) sumUp(t *tally) {
 	l.mu.Lock()
+	if l.ended {
+		l.mu.Unlock()
+		return
+	}
+	r := t.sum()
+	l.summing.Add(1)
+	l.mu.Unlock()
+	defer l.summing.Done()
+	l.refused(context.Background(), r)
+}
+
+// sum returns what tells of the refusals that had no line, and counts anew.
+func (t *tally) sum() refusal {
 	r := t.last
 	r.More = t.more
 	r.Reason = fmt.Sprintf("%d more were refused; the last: %s", t.more, r.Reason)
 	t.more, t.due = 0, nil
 	t.left = max(0, t.left-1)
-	ended := l.ended
-	l.mu.Unlock()
-	if !ended {
-		l.refused(context.Background(), r)
+	return r
+}
+
+// Close records what waits to be summed up, in the order of the callers' names.
+// What is refused too often afterwards is not counted.
+func (l *Logs) Close(ctx context.Context) error {
+	var left []refusal
+	for _, t := range l.hush() {
+		left = append(left, t.sum())
 	}
+	l.summing.Wait()
+	if len(left) == 0 {
+		return nil
+	}
+	slices.SortFunc(left, func(a, b refusal) int { return strings.Compare(string(a.By), string(b.By)) })
+	return l.record(ctx, left...)
 }
 
 // forget makes room for another tally. The logs' mu is held.
@@ -152,14 +187,17 @@ func (l *Logs) forget() {
 	}
 }
 
-// hush ends what would still sum up.
-func (l *Logs) hush() {
+// hush ends what would still sum up, and returns it.
+func (l *Logs) hush() (left []*tally) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
 	for _, t := range l.tallies {
 		if t.due != nil {
 			t.due.Stop()
+			left = append(left, t)
 		}
 	}
+	clear(l.tallies)
+	return left
 }

@@ -23,9 +23,18 @@ type change struct {
 	lines      []byte // said in this transaction
 }
 
-// change runs f in a transaction. Those on one session wait for each other, so
-// that what one has said is seen before the next one speaks.
+// change runs f in a transaction, after what time has done. Those on one session
+// wait for each other, so that what one has said is seen before the next one
+// speaks.
 func (x *session) change(ctx context.Context, f func(c *change) error) error {
+	if err := x.s.look(ctx); err != nil {
+		return err
+	}
+	return x.changeNow(ctx, f)
+}
+
+// changeNow is change for what time does.
+func (x *session) changeNow(ctx context.Context, f func(c *change) error) error {
 	select {
 	case x.changing <- struct{}{}:
 	case <-ctx.Done():

@@ -16,7 +16,7 @@ const noun = "session"
 
 // Check finds what is wrong with the sessions in st.
 func Check(ctx context.Context, st store.Updater, r *check.Report) error {
-	recs, err := check.Records[record](ctx, st, r, "rec/", noun)
+	recs, err := check.Records[record](ctx, st, r, recPrefix, noun)
 	if err != nil {
 		return err
 	}
@@ -25,9 +25,10 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	most := int64(0)
 	for _, key := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[key]
-		if key != recordKey(rec.Number) {
-			r.Lost(fmt.Sprintf("the record %s says that it is of session %d", key, rec.Number), check.FromBackup)
-			return nil
+		var ok bool
+		if rec.Number, ok = keep.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
+			delete(recs, key)
+			continue
 		}
 		most = max(most, rec.Number)
 		should.count(&rec, 1)
@@ -47,10 +48,10 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 			return err
 		}
 	}
-	for _, prefix := range []string{"q/", "shown/", "out/", "said/"} {
+	for _, prefix := range []string{queuePref, shownPrefix, streamPrefix, saidPrefix} {
 		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
 			no := check.Part(key, prefix)
-			_, ok := recs["rec/"+no]
+			_, ok := recs[recPrefix+no]
 			return noun + " " + no, ok
 		})
 		if err != nil {

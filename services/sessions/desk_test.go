@@ -14,6 +14,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
+	"agent9/services/internal/wall"
 	"agent9/services/sessions"
 	"agent9/store"
 	"agent9/store/mem"
@@ -36,7 +37,8 @@ type desk struct {
 	svc    *sessions.Service
 	stop   context.CancelFunc
 	config sessions.Config
-	clock  atomic.Int64 // nanoseconds that were added to the time
+	clock  atomic.Int64 // nanoseconds that passed besides those that did
+	wall   wall.Clock   // how the clock was set
 	holds  atomic.Bool  // no prompt is begun
 
 	mu     sync.Mutex
@@ -91,7 +93,7 @@ func (d *desk) close() {
 	d.stop()
 }
 
-func (d *desk) now() time.Time { return time.Now().Add(time.Duration(d.clock.Load())) }
+func (d *desk) now() time.Time { return d.wall.Now().Add(time.Duration(d.clock.Load())) }
 
 func (d *desk) pass(t time.Duration) { d.clock.Add(int64(t)) }
 

@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"agent9/fsys"
+	"agent9/store"
 )
 
 // lapseTimer returns a timer that is not running. It does not keep s in
@@ -46,10 +47,14 @@ func (s *Service) arm(due time.Time) {
 	}
 }
 
+// recheck is how long the timer runs at most: the clock may be set, and the
+// machine may sleep.
+const recheck = time.Minute
+
 // untilDue is how long the timer runs, with s.mu held; it and the clock may
 // differ a little.
 func (s *Service) untilDue() time.Duration {
-	return max(s.due.Sub(s.opts.Now()), time.Millisecond)
+	return min(max(s.due.Sub(s.opts.Now()), time.Millisecond), recheck)
 }
 
 // lapseNow is what the timer does.
@@ -64,8 +69,23 @@ func (s *Service) lapseNow() {
 	}
 }
 
+// set returns how far the clock was set since it was looked at last, with s.mu
+// held: by how much more it went on than the time that was measured. What is
+// less than setLeast is how clocks differ.
+func (s *Service) set(now time.Time) time.Duration {
+	by := now.Round(0).Sub(s.seen.Round(0)) - now.Sub(s.seen)
+	s.seen = now
+	if by.Abs() < setLeast {
+		return 0
+	}
+	return by
+}
+
+const setLeast = time.Second
+
 // look records what time has done: sessions that were idle for too long are
-// warned and end.
+// warned and end. If the clock was set, the time of idle sessions is set with
+// it.
 func (s *Service) look(ctx context.Context) error {
 	s.mu.Lock()
 	now := s.opts.Now()
@@ -78,14 +98,18 @@ func (s *Service) look(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if s.due.IsZero() || now.Before(s.due) || s.life.Err() != nil {
+	set := s.set(now)
+	if set == 0 && (s.due.IsZero() || now.Before(s.due)) || s.life.Err() != nil {
 		s.mu.Unlock()
 		return nil
 	}
 	done := make(chan struct{})
 	s.lapsing, s.due = done, time.Time{}
 	s.mu.Unlock()
-	err := s.lapse(ctx, now)
+	err := s.shift(ctx, set)
+	if err == nil {
+		err = s.lapse(ctx, now)
+	}
 	s.mu.Lock()
 	s.lapsing = nil
 	close(done)
@@ -96,6 +120,34 @@ func (s *Service) look(ctx context.Context) error {
 		return err
 	}
 	return s.firstDue(ctx)
+}
+
+// shift moves the end of idle sessions by as much as the clock was set.
+func (s *Service) shift(ctx context.Context, by time.Duration) error {
+	if by == 0 {
+		return nil
+	}
+	var idle []int64
+	for p, err := range store.All(ctx, s.st, idlePrefix) {
+		if err != nil {
+			return err
+		}
+		_, n, err := parseIdle(p.Key)
+		if err != nil {
+			return err
+		}
+		idle = append(idle, n)
+	}
+	for _, n := range idle {
+		err := s.session(n).changeNow(ctx, func(c *change) error {
+			c.Active, c.Ends = c.Active.Add(by), c.Ends.Add(by)
+			return nil
+		})
+		if err != nil && fsys.CodeOf(err) != fsys.NotExist {
+			return err
+		}
+	}
+	return nil
 }
 
 // tryAgain is when the timer looks again after the store did not let it.
@@ -113,7 +165,7 @@ func (s *Service) lapse(ctx context.Context, now time.Time) error {
 		if err != nil || now.Before(due) {
 			return err
 		}
-		if err := s.session(n).change(ctx, func(c *change) error { return c.lapse(key, now) }); err != nil {
+		if err := s.session(n).changeNow(ctx, func(c *change) error { return c.lapse(key, now) }); err != nil {
 			return err
 		}
 	}

@@ -232,6 +232,37 @@ func TestIdle(t *testing.T) {
 	d.openGate("go")
 }
 
+// How long nobody says anything is measured: a clock that is set in the meantime
+// neither ends a session nor keeps it.
+func TestIdleAndTheClock(t *testing.T) {
+	for _, by := range []time.Duration{-24 * time.Hour, -time.Hour, time.Hour, 24 * time.Hour} {
+		d := newDesk(t, sessions.Config{Idle: time.Hour})
+		old := d.new("old")
+		d.pass(40 * time.Minute)
+		d.wall.Set(by)
+		n := d.new("new")
+		d.equal("old", d.status(old).State, "idle")
+		d.pass(15 * time.Minute)
+		d.equal("old", d.status(old).State, "idle")
+		d.prompt(n, "say here")
+		d.reader(n+"/transcript", 0).answer(1)
+		d.pass(10 * time.Minute)
+		s := d.status(old)
+		d.equal("old", s.State+" "+s.Reason, "ended nothing was said for 1h0m0s")
+		if ended, err := time.Parse(fsys.TimeFormat, s.Ended); err != nil || ended.After(d.now()) || d.now().Round(0).Sub(ended) > 10*time.Minute {
+			t.Errorf("set by %v: it ended at %s, and it is %v: %v", by, s.Ended, d.now(), err)
+		}
+		d.wall.Set(-by)
+		d.pass(45 * time.Minute)
+		d.equal("new", d.status(n).State, "idle")
+		d.pass(6 * time.Minute)
+		d.equal("new", d.status(n).State, "ended")
+		if log := d.transcript(n); strings.Count(log, "ended") != 1 {
+			t.Errorf("it did not end once:\n%s", log)
+		}
+	}
+}
+
 func (d *desk) last() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

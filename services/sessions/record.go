@@ -77,14 +77,20 @@ const (
 	listPrefix = "list/" // sessions that are shown: nothing
 	workPrefix = "work/" // those with something to do: nothing
 	idlePrefix = "idle/" // those that will end by themselves, by when that is due: nothing
+
+	recPrefix    = "rec/"   // the record
+	queuePref    = "q/"     // the prompts that wait
+	shownPrefix  = "shown/" // see [Answer]
+	streamPrefix = "out/"   // the log of the answers
+	saidPrefix   = "said/"  // the log of the transcript
 )
 
-func recordKey(n int64) string         { return "rec/" + keep.Padded(n) }
-func queuePrefix(n int64) string       { return "q/" + keep.Padded(n) + "/" }
+func recordKey(n int64) string         { return recPrefix + keep.Padded(n) }
+func queuePrefix(n int64) string       { return queuePref + keep.Padded(n) + "/" }
 func promptKey(n, prompt int64) string { return queuePrefix(n) + keep.Padded(prompt) }
-func shownKey(n int64) string          { return "shown/" + keep.Padded(n) } // see [Answer]
-func streamView(n int64) string        { return "out/" + keep.Padded(n) + "/" }
-func transcriptView(n int64) string    { return "said/" + keep.Padded(n) + "/" }
+func shownKey(n int64) string          { return shownPrefix + keep.Padded(n) }
+func streamView(n int64) string        { return streamPrefix + keep.Padded(n) + "/" }
+func transcriptView(n int64) string    { return saidPrefix + keep.Padded(n) + "/" }
 func idleKey(due time.Time, n int64) string {
 	return idlePrefix + keep.Padded(due.UnixMilli()) + "/" + keep.Padded(n)
 }

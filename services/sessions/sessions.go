@@ -131,6 +131,7 @@ type Service struct {
 	quiet   chan struct{}                   // closed when nothing works or lapses
 	timer   *time.Timer                     // of due
 	due     time.Time                       // not after the first session is idle for too long; zero: none is
+	seen    time.Time                       // what the clock said when it was last looked at
 }
 
 // errCutOff is why a Turn ends that the end of the daemon cuts off.
@@ -156,6 +157,7 @@ func Open(life context.Context, opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts:  opts,
+		seen:  opts.Now(),
 		st:    opts.Store,
 		known: make(map[int64]weak.Pointer[session]),
 		busy:  make(map[int64]*session),

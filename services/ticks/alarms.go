@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ type alarm struct {
 	ID   string      `json:"id"`
 	Cron string      `json:"cron,omitempty"` // with its time zone; empty: once
 	Next int64       `json:"next"`           // milliseconds since 1970
-	Rang int64       `json:"rang,omitempty"` // the latest
+	Rung []span      `json:"rung,omitempty"` // when, the latest last
 	Text string      `json:"text,omitempty"`
 	By   fsys.Caller `json:"by,omitempty"`
 }
@@ -87,31 +88,69 @@ func fieldsOf(words []string) int {
 	return n
 }
 
-// farAhead is how far the clock must have been set back for an alarm not to
-// count as having rung.
-const farAhead = 24 * time.Hour
-
-// after returns a cron alarm's next time. What was missed is not made up for,
-// and a time at which it has rung does not come again if the clock is set back
-// a little.
-func (a *alarm) after(now time.Time) (time.Time, error) {
-	schedule, err := cron.ParseStandard(a.Cron)
-	if err != nil {
-		return time.Time{}, fsys.Wrap(fsys.Internal, "the stored alarm "+a.ID, err)
-	}
-	from := now
-	if rang := time.UnixMilli(a.Rang); rang.After(now) && rang.Sub(now) < farAhead {
-		from = rang
-	}
-	return schedule.Next(from), nil
+// A span is times of an alarm by cron at all of which it rang: the first, the
+// last, and those between them.
+type span struct {
+	From int64 `json:"from"` // milliseconds since 1970
+	To   int64 `json:"to"`
 }
 
-// loadAlarms returns all alarms. One by cron whose next time is further away
-// than it can be, because the clock has been set back, has its next time
-// anew.
+func (p span) has(t time.Time) bool { return p.From <= t.UnixMilli() && t.UnixMilli() <= p.To }
+
+const (
+	// maxSpans is how many spans are remembered: one more begins when the clock
+	// is set forward beyond a time of the alarm, or the daemon does not run then.
+	maxSpans = 16
+	// farAhead is how far ahead a span counts: beyond it the clock was wrong.
+	farAhead = 7 * 24 * time.Hour
+)
+
+func (a *alarm) schedule() (cron.Schedule, error) {
+	schedule, err := cron.ParseStandard(a.Cron)
+	return schedule, fsys.Wrap(fsys.Internal, "the stored alarm "+a.ID, err)
+}
+
+// ring notes that a has rung at its time.
+func (a *alarm) ring() error {
+	schedule, err := a.schedule()
+	if err != nil {
+		return err
+	}
+	if last := len(a.Rung) - 1; last >= 0 && schedule.Next(time.UnixMilli(a.Rung[last].To)).Equal(a.due()) {
+		a.Rung[last].To = a.Next
+		return nil
+	}
+	far := a.due().Add(farAhead).UnixMilli()
+	a.Rung = append(slices.DeleteFunc(a.Rung, func(p span) bool { return p.From > far }), span{a.Next, a.Next})
+	a.Rung = a.Rung[max(len(a.Rung)-maxSpans, 0):]
+	return nil
+}
+
+// after returns a cron alarm's next time; the zero time if there is none. What
+// was missed is not made up for. A time at which it has rung does not come again
+// if the clock is set back; one that was skipped when the clock was set forward
+// does come. With @every there are no times, but a pause, which begins now.
+func (a *alarm) after(now time.Time) (time.Time, error) {
+	schedule, err := a.schedule()
+	if err != nil {
+		return time.Time{}, err
+	}
+	next := schedule.Next(now)
+	if _, pause := schedule.(cron.ConstantDelaySchedule); pause {
+		return next, nil
+	}
+	for {
+		i := slices.IndexFunc(a.Rung, func(p span) bool { return p.has(next) })
+		if i < 0 || next.IsZero() {
+			return next, nil
+		}
+		next = schedule.Next(time.UnixMilli(a.Rung[i].To))
+	}
+}
+
+// loadAlarms returns all alarms.
 func (s *Service) loadAlarms(ctx context.Context, in store.Store) ([]alarm, error) {
 	var list []alarm
-	now := s.opts.Now()
 	for p, err := range store.All(ctx, in, alarms) {
 		if err != nil {
 			return nil, err
@@ -120,18 +159,36 @@ func (s *Service) loadAlarms(ctx context.Context, in store.Store) ([]alarm, erro
 		if err := json.Unmarshal(p.Value, &a); err != nil {
 			return nil, fsys.Wrap(fsys.Internal, "the stored alarm "+p.Key, err)
 		}
-		if a.Cron != "" && a.due().After(now) {
-			next, err := a.after(now)
-			if err != nil {
-				return nil, err
-			}
-			if !next.IsZero() && next.Before(a.due()) {
-				a.Next = next.UnixMilli()
-			}
-		}
 		list = append(list, a)
 	}
 	return list, nil
+}
+
+// resetAlarms gives alarms by cron their next time anew that is further away than
+// it can be, because the clock has been set back.
+func (s *Service) resetAlarms(ctx context.Context, in store.Store) error {
+	list, err := s.loadAlarms(ctx, in)
+	if err != nil {
+		return err
+	}
+	now := s.opts.Now()
+	for _, a := range list {
+		if a.Cron == "" || !a.due().After(now) {
+			continue
+		}
+		next, err := a.after(now)
+		if err != nil {
+			return err
+		}
+		if next.IsZero() || !next.Before(a.due()) {
+			continue
+		}
+		a.Next = next.UnixMilli()
+		if err := store.PutJSON(ctx, in, a.key(), a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rang moves an alarm that had its tick to its next time, or takes it away.
@@ -146,7 +203,9 @@ func (s *Service) rang(ctx context.Context, tx store.Store, a alarm) error {
 	if a.Cron == "" {
 		return in.Delete(ctx, a.key())
 	}
-	a.Rang = a.Next
+	if err := a.ring(); err != nil {
+		return err
+	}
 	next, err := a.after(s.opts.Now())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -45,17 +46,86 @@ func TestParseAlarm(t *testing.T) {
 // A clock that is set neither makes an alarm ring again at a time at which it
 // has rung, nor keeps it from ringing.
 func TestAlarmAndTheClock(t *testing.T) {
-	rang := at("2026-03-30T08:00:00Z")
+	rang := at("2026-03-30T08:00:00Z").UnixMilli()
 	for now, want := range map[string]string{
 		"2026-03-30T08:00:01Z": "2026-03-31T08:00:00Z", // as usual
 		"2026-03-30T07:30:00Z": "2026-03-31T08:00:00Z", // set back a little
-		"2026-01-10T07:30:00Z": "2026-01-10T08:00:00Z", // set back a lot: it was wrong
+		"2026-01-10T07:30:00Z": "2026-01-10T08:00:00Z", // set back a lot
 		"2027-01-10T07:30:00Z": "2027-01-10T08:00:00Z", // set forward: what was missed is not made up for
 	} {
-		a := alarm{Cron: "TZ=UTC 0 8 * * *", Rang: rang.UnixMilli()}
+		a := alarm{Cron: "TZ=UTC 0 8 * * *", Rung: []span{{rang, rang}}}
 		next, err := a.after(at(now))
 		if err != nil || !next.Equal(at(want)) {
 			t.Errorf("at %s: got %v, %v, want %s", now, next, err, want)
+		}
+	}
+}
+
+// TestAlarmRingsOnce sets the clock back and forward while an alarm rings: it
+// rings once at each of its times that the clock came to, and never twice.
+func TestAlarmRingsOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	for _, spec := range []string{"TZ=UTC * * * * *", "TZ=UTC 0 * * * *", "TZ=UTC 30 7 * * *"} {
+		wall := at("2026-03-30T00:00:00Z")
+		a := alarm{ID: "1", Cron: spec}
+		next, err := a.after(wall)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Next = next.UnixMilli()
+		rung, came := map[int64]int{}, map[int64]bool{}
+		schedule, err := a.schedule()
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func() {
+			if next, err := a.after(wall); err != nil {
+				t.Fatal(err)
+			} else if a.due().After(wall) && next.Before(a.due()) {
+				a.Next = next.UnixMilli() // resetAlarms
+			}
+			for !a.due().After(wall) {
+				rung[a.Next]++
+				if err := a.ring(); err != nil {
+					t.Fatal(err)
+				}
+				next, err := a.after(wall)
+				if err != nil {
+					t.Fatal(err)
+				}
+				a.Next = next.UnixMilli()
+			}
+		}
+		run := func(minutes int) {
+			for range minutes {
+				look()
+				next := schedule.Next(wall)
+				if wall = wall.Add(time.Minute); !next.After(wall) {
+					came[next.UnixMilli()] = true
+				}
+				look()
+			}
+		}
+		for range 8 { // the clock is right, then wrong, then right
+			off := time.Duration(random.Int64N(int64(96*time.Hour))) - 48*time.Hour
+			run(6 * 60)
+			wall = wall.Add(off)
+			run(60 + random.IntN(24*60))
+			wall = wall.Add(-off)
+		}
+		run(48 * 60)
+		for ms, n := range rung {
+			if n > 1 {
+				t.Errorf("%s rang %d times at %v", spec, n, time.UnixMilli(ms).UTC())
+			}
+		}
+		for ms := range came {
+			if rung[ms] == 0 {
+				t.Errorf("%s did not ring at %v", spec, time.UnixMilli(ms).UTC())
+			}
+		}
+		if len(came) < 3 {
+			t.Errorf("%s: the clock came to %d times only", spec, len(came))
 		}
 	}
 }

@@ -35,6 +35,9 @@ const heldAgain = 5 * time.Second
 
 // plan tells the daemon what is due, as it is in a transaction.
 func (s *Service) plan(ctx context.Context, tx store.Store, last bool) error {
+	if err := s.resetAlarms(ctx, store.In(tx, s.st)); err != nil {
+		return err
+	}
 	d, err := s.due(ctx, tx)
 	if err != nil {
 		return err

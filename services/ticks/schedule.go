@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +19,13 @@ import (
 //	q/<n>/<agent>      ready, in the order in which they became so
 //	t/<time>/<agent>   something is due at a time, in milliseconds since 1970
 //	of/<agent>         which of these keys the agent has
+//	clock              when something with a time was last put in, in
+//	                   milliseconds since 1970
 const (
 	readyPart = "q/"
 	timedPart = "t/"
 	keyOf     = "of/"
+	clockKey  = "clock"
 )
 
 const (
@@ -47,7 +51,8 @@ type Schedule struct {
 	done  chan struct{} // closed when loop has ended
 	stop  context.CancelFunc
 
-	seq uint64 // of the latest place in q; used in transactions only
+	seq    uint64    // of the latest place in q; used in transactions only
+	latest time.Time // the latest that the clock has been; used by loop only
 
 	mu      sync.Mutex
 	running map[string]bool
@@ -69,6 +74,12 @@ func NewSchedule(ctx context.Context, st store.Updater, now func() time.Time, mo
 		}
 		s.seq = max(s.seq, number(p.Key))
 	}
+	digits, err := st.Get(ctx, clockKey)
+	if err != nil && fsys.CodeOf(err) != fsys.NotExist {
+		return nil, err
+	}
+	ms, _ := strconv.ParseInt(string(digits), 10, 64) // else as if there had been none
+	s.latest = time.UnixMilli(ms)
 	return s, nil
 }
 
@@ -121,6 +132,11 @@ func (s *Schedule) Set(ctx context.Context, tx store.Store, agent string, d Due)
 	if key == "" {
 		return in.Delete(ctx, keyOf+agent)
 	}
+	if !d.Ready {
+		if err := in.Put(ctx, clockKey, strconv.AppendInt(nil, s.clock().UnixMilli(), 10)); err != nil {
+			return err
+		}
+	}
 	if err := in.Put(ctx, key, nil); err != nil {
 		return err
 	}
@@ -163,12 +179,12 @@ func (s *Schedule) loop(ctx context.Context) {
 	defer s.workers.Wait()
 	timer := time.NewTimer(recheck)
 	defer timer.Stop()
-	latest := s.now()
 	for {
-		now := s.now()
-		wait, err := s.dispatch(ctx, now, now.Before(latest.Add(-setBack)))
-		latest = now
-		if err != nil && ctx.Err() == nil {
+		now := s.clock()
+		wait, err := s.dispatch(ctx, now, now.Before(s.latest.Add(-setBack)))
+		if err == nil {
+			s.latest = now
+		} else if ctx.Err() == nil {
 			slog.Error("finding out what is due", "err", err)
 			wait = penalty
 		}
@@ -181,6 +197,10 @@ func (s *Schedule) loop(ctx context.Context) {
 		}
 	}
 }
+
+// clock is what the clock shows, which may be earlier than before: without the
+// monotonic reading, by which it never is.
+func (s *Schedule) clock() time.Time { return s.now().Round(0) }
 
 // dispatch starts what is due, as much as may run at once, and returns how
 // long there is nothing else to start. If the clock was set back, everything

@@ -7,9 +7,11 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agent9/fsys"
+	"agent9/services/internal/wall"
 	"agent9/services/ticks"
 	"agent9/store"
 	"agent9/store/mem"
@@ -178,4 +180,94 @@ func TestWorkThatFailsWaits(t *testing.T) {
 	if _, err := d.st.Get(t.Context(), "of/gone"); fsys.CodeOf(err) != fsys.NotExist {
 		t.Error("what is due of an agent that is gone was kept")
 	}
+}
+
+// Go measures the time between two readings of the clock by another clock, which
+// nobody sets; it must not hide that the one was set back.
+func TestClockSetBackIsSeen(t *testing.T) {
+	var c wall.Clock
+	d := &desk{T: t, st: mem.New(), began: make(chan string, 10), due: make(chan ticks.Due)}
+	var err error
+	if d.s, err = ticks.NewSchedule(t.Context(), d.st, c.Now, 2); err != nil {
+		t.Fatal(err)
+	}
+	d.start()
+	d.set("later", ticks.Due{At: c.Now().Add(time.Hour)})
+	d.set("now", ticks.Due{Ready: true})
+	if got := d.next(); got != "now" {
+		t.Fatalf("%s began", got)
+	}
+	c.Set(-24 * time.Hour)
+	d.due <- ticks.Due{} // and the schedule looks at the clock
+	if got := d.next(); got != "later" {
+		t.Errorf("%s began", got)
+	}
+	d.due <- ticks.Due{}
+}
+
+// A clock that is set is noticed while the schedule sleeps, within the time that
+// it sleeps at most, and when it begins.
+func TestSetClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c wall.Clock
+		st := mem.New()
+		began := make(chan string, 10)
+		var s *ticks.Schedule
+		due := func(at time.Duration) {
+			t.Helper()
+			err := st.Update(t.Context(), func(tx store.Store) error {
+				return s.Set(t.Context(), tx, "a", ticks.Due{At: c.Now().Add(at)})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := func() {
+			var err error
+			if s, err = ticks.NewSchedule(t.Context(), st, c.Now, 1); err != nil {
+				t.Fatal(err)
+			}
+			s.Start(t.Context(), func(ctx context.Context, agent string) error {
+				began <- agent
+				return st.Update(ctx, func(tx store.Store) error { return s.Set(ctx, tx, agent, ticks.Due{}) })
+			})
+		}
+		looks := func(what string, want int) {
+			t.Helper()
+			<-time.After(time.Minute)
+			synctest.Wait()
+			if len(began) != want {
+				t.Errorf("%s: it was looked at %d times, want %d", what, len(began), want)
+			}
+			for range len(began) {
+				<-began
+			}
+		}
+		start()
+		due(time.Hour)
+		looks("before its time", 0)
+		c.Set(time.Hour)
+		looks("the clock was set forward", 1)
+		due(time.Hour)
+		looks("before its time", 0)
+		c.Set(-24 * time.Hour)
+		looks("the clock was set back", 1)
+
+		due(time.Hour)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.Set(-24 * time.Hour)
+		start()
+		looks("the clock was set back while nobody looked", 1)
+		due(time.Hour)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start()
+		looks("a start", 0)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"context"
-	"time"
 
 	"agent9/fsys"
 	"agent9/store"
@@ -25,7 +24,7 @@ func (t files) Walk(ctx context.Context, name string) (fsys.Node, error) {
 
 func (t files) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	now := time.Now()
+	now := t.opts.Now()
 	for p, err := range store.All(ctx, t.st, byHash) {
 		if err != nil {
 			return nil, err

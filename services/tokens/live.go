@@ -15,7 +15,7 @@ type live struct {
 // watch is one token with sessions.
 type watch struct {
 	sessions map[*session]struct{}
-	timer    *time.Timer // at its expiry; nil until endAt
+	expires  time.Time // zero until endAt, or if it never does
 }
 
 // session is open while its ctx is.
@@ -45,7 +45,7 @@ func (l *live) watch(ctx context.Context, hash string) *session {
 	return s
 }
 
-// leave ends the session. The last one stops the timer.
+// leave ends the session.
 func (s *session) leave() {
 	s.cancel()
 	l := s.live
@@ -57,16 +57,27 @@ func (s *session) leave() {
 	}
 	delete(w.sessions, s)
 	if len(w.sessions) == 0 {
-		l.drop(s.hash, w)
+		delete(l.tokens, s.hash)
 	}
 }
 
-// endAt ends the sessions of the token at t, if it still has any.
+// endAt notes when the token expires; the zero time is never.
 func (l *live) endAt(hash string, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w := l.tokens[hash]; w != nil && w.timer == nil {
-		w.timer = time.AfterFunc(time.Until(t), func() { l.end(hash) })
+	if w := l.tokens[hash]; w != nil {
+		w.expires = t
+	}
+}
+
+// endExpired ends the sessions of tokens that have expired by now.
+func (l *live) endExpired(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for hash, w := range l.tokens {
+		if !w.expires.IsZero() && !now.Before(w.expires) {
+			l.cut(hash, w)
+		}
 	}
 }
 
@@ -74,20 +85,15 @@ func (l *live) endAt(hash string, t time.Time) {
 func (l *live) end(hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w := l.tokens[hash]
-	if w == nil {
-		return
+	if w := l.tokens[hash]; w != nil {
+		l.cut(hash, w)
 	}
-	for s := range w.sessions {
-		s.cancel()
-	}
-	l.drop(hash, w)
 }
 
-// drop is called with mu held.
-func (l *live) drop(hash string, w *watch) {
-	if w.timer != nil {
-		w.timer.Stop()
+// cut ends the sessions of w. It is called with mu held.
+func (l *live) cut(hash string, w *watch) {
+	for s := range w.sessions {
+		s.cancel()
 	}
 	delete(l.tokens, hash)
 }

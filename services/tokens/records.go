@@ -50,31 +50,9 @@ func (t *Tokens) find(ctx context.Context, st store.Store, id string) (hash stri
 	}
 	hash = page[0].Key[len(byHash):]
 	g, err = store.GetJSON[Grant](ctx, st, byHash+hash)
-	if err == nil && g.expired(time.Now()) {
+	if err == nil && g.expired(t.opts.Now()) {
+		t.poke()
 		err = fsys.NotExist
 	}
 	return hash, g, err
-}
-
-// sweep removes the tokens that have expired. Their sessions have ended by
-// themselves.
-func (t *Tokens) sweep(ctx context.Context, tx store.Store) error {
-	first := expiryKey(time.Now().Add(time.Millisecond)) // that has not expired
-	for p, err := range store.All(ctx, tx, byExpiry) {
-		if err != nil {
-			return err
-		}
-		if p.Key >= first {
-			return nil
-		}
-		hash := string(p.Value)
-		g, err := store.GetJSON[Grant](ctx, tx, byHash+hash)
-		if err != nil {
-			return err
-		}
-		if err := remove(ctx, tx, hash, g); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,6 +7,11 @@
 // A secret is `a9_` and 256 random bits in base64url. It is shown once, when
 // it is issued; what is stored is its SHA-256. A token's id is the beginning
 // of that hash and is no secret.
+//
+// A token ends when the clock says that its time has come, and stays ended: it
+// is removed then, so that a clock that is set back later does not bring it
+// back. While [Tokens.Watch] runs that is within a minute also if the clock is
+// set forward.
 package tokens
 
 import (
@@ -24,17 +29,23 @@ import (
 
 // Tokens are the tokens of a host. They are safe for concurrent use.
 type Tokens struct {
-	st   store.Updater
-	note Note
-	live live
-	root *fsys.Table
+	st    store.Updater
+	opts  Options
+	live  live
+	root  *fsys.Table
+	poked chan struct{} // holds a token if one may expire earlier than Watch knows
 }
 
 var _ fsys.FileService = (*Tokens)(nil)
 
-// A Note records an event inside the transaction of tx: token.issued and
-// token.revoked, with the [Grant] as detail.
-type Note func(tx store.Store, event string, detail any) error
+// Options of tokens. Each may be nil.
+type Options struct {
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// Note records an event inside the transaction of tx: token.issued and
+	// token.revoked, with the [Grant] as detail.
+	Note func(tx store.Store, event string, detail any) error
+}
 
 // Prefix begins every secret.
 const Prefix = "a9_"
@@ -48,10 +59,12 @@ const (
 // says no more.
 var Unknown = fsys.E(fsys.Permission, "this token is unknown, has expired or was revoked")
 
-// Open returns the tokens in st, and sweeps those that expired. note may be
-// nil.
-func Open(ctx context.Context, st store.Updater, note Note) (*Tokens, error) {
-	t := &Tokens{st: st, note: note}
+// Open returns the tokens in st, and sweeps those that expired.
+func Open(ctx context.Context, st store.Updater, opts Options) (*Tokens, error) {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	t := &Tokens{st: st, opts: opts, poked: make(chan struct{}, 1)}
 	t.root = fsys.NewTableWith(files{t})
 	if err := st.Update(ctx, func(tx store.Store) error { return t.sweep(ctx, tx) }); err != nil {
 		return nil, err
@@ -77,7 +90,7 @@ func (t *Tokens) Issue(ctx context.Context, g Grant) (secret, id string, err err
 // see to it there that the agent exists. The secret is good when that is
 // committed.
 func (t *Tokens) IssueIn(ctx context.Context, tx store.Store, g Grant) (secret, id string, err error) {
-	now := time.Now()
+	now := t.opts.Now()
 	if err := g.check(now); err != nil {
 		return "", "", err
 	}
@@ -100,12 +113,14 @@ func (t *Tokens) IssueIn(ctx context.Context, tx store.Store, g Grant) (secret, 
 	if err := store.PutJSON(ctx, tx, byHash+hash, g); err != nil {
 		return "", "", err
 	}
+	store.After(tx, t.poke)
 	return secret, g.ID, t.record(tx, "token.issued", g)
 }
 
 // Lookup returns what secret opens, or [Unknown]. done is closed when the
-// token expires or is revoked, and when ctx, which is that of the session that
-// the token opens, ends: until then the token is watched for it.
+// token expires, if [Tokens.Watch] runs, or is revoked, and when ctx, which is
+// that of the session that the token opens, ends: until then the token is
+// watched for it.
 func (t *Tokens) Lookup(ctx context.Context, secret string) (g Grant, done <-chan struct{}, err error) {
 	hash, ok := hashOf(secret)
 	if !ok {
@@ -114,16 +129,18 @@ func (t *Tokens) Lookup(ctx context.Context, secret string) (g Grant, done <-cha
 	// The watch begins before the look, so that it misses no revocation.
 	s := t.live.watch(ctx, hash)
 	g, err = store.GetJSON[Grant](ctx, t.st, byHash+hash)
-	if errors.Is(err, fsys.NotExist) || err == nil && g.expired(time.Now()) {
+	switch {
+	case errors.Is(err, fsys.NotExist):
+		err = Unknown
+	case err == nil && g.expired(t.opts.Now()):
+		t.expire(ctx) // if that cannot be stored, Watch says so
 		err = Unknown
 	}
 	if err != nil {
 		s.leave()
 		return Grant{}, nil, err
 	}
-	if !g.Expires.IsZero() {
-		t.live.endAt(hash, g.Expires)
-	}
+	t.live.endAt(hash, g.Expires)
 	return g, s.ctx.Done(), nil
 }
 
@@ -175,8 +192,8 @@ func (t *Tokens) revoke(ctx context.Context, tx store.Store, hash string, g Gran
 }
 
 func (t *Tokens) record(tx store.Store, event string, g Grant) error {
-	if t.note == nil {
+	if t.opts.Note == nil {
 		return nil
 	}
-	return t.note(tx, event, g)
+	return t.opts.Note(tx, event, g)
 }

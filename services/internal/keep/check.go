@@ -48,6 +48,21 @@ func CheckWork(ctx context.Context, st store.Updater, r *check.Report, noun, lis
 	return CheckNext(ctx, st, r, noun, next, most)
 }
 
+// CheckNumber returns the number of the record at key, which is what is behind
+// prefix there, and adds to r if the record says that it is another one; not ok
+// if there is none.
+func CheckNumber(r *check.Report, noun, prefix, key string, says int64) (n int64, ok bool) {
+	n, err := strconv.ParseInt(key[len(prefix):], 10, 64)
+	switch {
+	case err != nil || key != prefix+Padded(n):
+		r.Lost(fmt.Sprintf("there is a record of a %s called %q, which is no number", noun, key), check.FromBackup)
+		return 0, false
+	case n != says:
+		r.Lost(fmt.Sprintf("the record of %s %d says that it is of %s %d", noun, n, noun, says), check.FromBackup)
+	}
+	return n, true
+}
+
 // CheckNext checks that the count at key has got as far as most.
 func CheckNext(ctx context.Context, st store.Updater, r *check.Report, noun, key string, most int64) error {
 	last, ok, err := check.Record[int64](ctx, st, r, key, "the number of the latest "+noun)
