@@ -204,7 +204,7 @@ func TestShellInASandbox(t *testing.T) {
 	t.Run("of a session", func(t *testing.T) {
 		r := d.as(t).root()
 		n := r.ask("agents/alice/containers/new", `{"keep":true,"commands":["echo here > file"]}`)
-		p := d.types(t, 24, 80, "shell", "alice", n, "--", "sh", "-c", "cat file; read x; echo got $x; exit 6")
+		p := d.types(t, 24, 80, "shell", "alice", n, "--", "sh", "-c", "until [ -s file ]; do sleep 0.1; done; cat file; read x; echo got $x; exit 6")
 		p.sees("here\r\n")
 		p.key("it\r")
 		p.sees("got it\r\n")

@@ -215,9 +215,13 @@ func (c *crash) actUntilKilled(some []*promised, many int) {
 	var mu sync.Mutex
 	var acts sync.WaitGroup
 	moment := time.Duration(c.rng.IntN(20_000)) * time.Microsecond
-	for _, p := range some {
+	roots := make([]*tree, len(some)) // all of them before anything can end the daemon
+	for i := range some {
+		roots[i] = c.d.root()
+	}
+	for i, p := range some {
 		p.T, p.left = c.T, p.acts
-		r := c.d.root()
+		r := roots[i]
 		acts.Go(func() {
 			for ; p.left > 0; p.left-- {
 				n := p.tries

@@ -21,7 +21,8 @@ const escapes = `
 escaped() { echo "ESCAPED: $*"; }
 cat "$1" 2>/dev/null | grep -q treasure && escaped "reads the host's files"
 ls "$2" >/dev/null 2>&1 && escaped "sees the daemon's data"
-cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -q -F -e "--data $2 --listen unix" && escaped "sees the daemon's process"
+seen=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ')
+case "$seen" in *"--data $2 --listen unix"*) escaped "sees the daemon's process" ;; esac
 cat /proc/1/environ 2>/dev/null | grep -q AGENT9_ESCAPE_MARK && escaped "sees the daemon's environment"
 for p in /proc/[0-9]*; do cat $p/root"$1" 2>/dev/null | grep -q treasure && escaped "the root of $p"; done
 for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sys/vm/overcommit_memory /sys/kernel/uevent_helper /sys/power/state; do
