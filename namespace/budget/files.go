@@ -153,11 +153,11 @@ func parseLimits(doc []byte) (Limits, error) {
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of millionths of a dollar, or null for no limit, not %s", wrong.Field, wrong.Value))
 	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_ms"):
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of milliseconds, not %s", wrong.Field, wrong.Value))
-	case errors.As(err, &wrong) && wrong.Field != "":
-		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value))
-	case wrong != nil:
+	case wrong != nil && wrong.Field == "":
 		return l, fsys.E(fsys.Invalid, "limits are one JSON object, such as {\"per_day_microusd\": 5000000}")
+	case wrong != nil:
+		return l, fsys.E(fsys.Invalid, err.Error())
 	}
 	// The only text that tells which field is unknown.
-	return l, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: ")+": there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms and parent")
+	return l, fsys.E(fsys.Invalid, err.Error()+": there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms and parent")
 }

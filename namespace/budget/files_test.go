@@ -29,7 +29,7 @@ func TestLimitsFile(t *testing.T) {
 		`{"total_microusd": "5"}`:                         "total_microusd is a whole number of millionths of a dollar, or null for no limit, not string",
 		`{"total_microusd": -5}`:                          "an amount of money is from 0 to 1000000000000000 µ$, not -5",
 		`{"total_microusd": 1000000000000001}`:            "an amount of money is from 0 to 1000000000000000 µ$, not 1000000000000001",
-		`{"parent": 5}`:                                   "parent cannot be a number",
+		`{"parent": 5}`:                                   "parent: a string is expected, not a number",
 		`[]`:                                              `limits are one JSON object, such as {"per_day_microusd": 5000000}`,
 	} {
 		err := fsys.WriteFile(ctx, a.Root(), "limits", []byte(doc))

@@ -92,7 +92,7 @@ func parseManifest(doc []byte) (Manifest, error) {
 	}
 	var m Manifest
 	if err := fsys.Strictly(doc, &m); err != nil {
-		return m, invalid("the bundle is damaged: manifest.json: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return m, invalid("the bundle is damaged: manifest.json: %s", err.Error())
 	}
 	return m, m.check()
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"agent9/fsys"
@@ -47,7 +46,7 @@ const (
 
 func parseWish(doc []byte) (w wish, err error) {
 	if err := fsys.Strictly(doc, &w); err != nil {
-		return w, fsys.E(fsys.Invalid, "before the bundle: "+strings.TrimPrefix(err.Error(), "json: ")+"; there are name, mode, new_identity and passphrase")
+		return w, fsys.E(fsys.Invalid, "before the bundle: "+err.Error()+"; there are name, mode, new_identity and passphrase")
 	}
 	switch w.Mode {
 	case "", modeRestore, modeClone:

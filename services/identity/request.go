@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"strings"
 	"unicode/utf8"
 
 	"agent9/fsys"
@@ -27,12 +26,5 @@ func decode[T any](req []byte, form string) (v T, err error) {
 		}
 		err = errors.New("there is more after the JSON value")
 	}
-	why := strings.TrimPrefix(err.Error(), "json: ")
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		why = "the request is of type " + wrong.Value
-		if wrong.Field != "" {
-			why = wrong.Field + " is of type " + wrong.Value
-		}
-	}
-	return v, fsys.E(fsys.Invalid, why+"; want "+form)
+	return v, fsys.E(fsys.Invalid, fsys.InJSON(err).Error()+"; want "+form)
 }

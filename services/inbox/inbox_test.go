@@ -176,7 +176,7 @@ func TestBadRequestsAreRefusedWithTheReason(t *testing.T) {
 		`{"body": 1, "time": null}`:                 "from and time are set by the server",
 		`{"body": 1, "color": "red"}`:               `unknown field "color"`,
 		`{"type": "task"}`:                          "no body",
-		`{"body": 1, "id": 7}`:                      "id cannot be a number",
+		`{"body": 1, "id": 7}`:                      "id: a string is expected, not a number",
 		`{"body": 1, "id": "a/b"}`:                  "a name cannot contain /",
 		`{"body": 1, "id": "next"}`:                 "an id cannot be next",
 		`{"body": 1, "id": "ctl"}`:                  "an id cannot be ctl",

@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,13 +106,5 @@ func decode(req []byte, v any) error {
 	if !utf8.Valid(req) {
 		return notText
 	}
-	err := fsys.Strictly(req, v)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return fsys.E(fsys.Invalid, fmt.Sprintf("%s cannot be a %s", wrong.Field, wrong.Value))
-	}
-	return fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: "))
+	return fsys.Wrap(fsys.Invalid, "", fsys.Strictly(req, v))
 }

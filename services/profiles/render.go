@@ -117,7 +117,7 @@ type Request struct {
 func ParseRequest(doc []byte) (Request, error) {
 	var r Request
 	if err := fsys.Strictly(doc, &r); err != nil {
-		return r, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: ")+"; a new agent takes name, profile or files, and set")
+		return r, fsys.E(fsys.Invalid, err.Error()+"; a new agent takes name, profile or files, and set")
 	}
 	if r.Profile != "" && r.Files != nil {
 		return r, fsys.E(fsys.Invalid, "a new agent is made from a profile or from files, not from both")

@@ -24,7 +24,7 @@ func parseBeginning(req []byte) (b beginning, err error) {
 		b.Title = string(req)
 	} else {
 		if err := fsys.Strictly(req, &b); err != nil {
-			return b, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: ")+"; a new session takes title and profile")
+			return b, fsys.E(fsys.Invalid, err.Error()+"; a new session takes title and profile")
 		}
 	}
 	b.Title = strings.TrimSpace(b.Title)

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"path"
-	"strings"
 
 	"agent9/fsys"
 	"agent9/providers/programs"
@@ -60,11 +58,8 @@ func (c Config) Accepts(from string) bool {
 func ParseConfig(doc []byte) (Config, error) {
 	var c Config
 	err := fsys.Strictly(doc, &c)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
-		return c, fsys.E(fsys.Invalid, wrong.Field+" cannot be a "+wrong.Value)
-	}
 	if err != nil {
-		return c, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: "))
+		return c, fsys.E(fsys.Invalid, err.Error())
 	}
 	if c.Inbox.Limit < 0 || c.Inbox.Limit > 1<<20 {
 		return c, fsys.E(fsys.Invalid, "inbox.limit must be from 1 to 1048576")

@@ -9,8 +9,8 @@ import (
 // What is wrong is said by the name of the field, as whoever wrote it knows it.
 func TestParseConfigRefuses(t *testing.T) {
 	for doc, want := range map[string]string{
-		`{"inbox":{"limit":"no"}}`: "inbox.limit cannot be a string",
-		`{"accept":5}`:             "accept cannot be a number",
+		`{"inbox":{"limit":"no"}}`: "inbox.limit: a whole number is expected, not a string",
+		`{"accept":5}`:             "accept: an array is expected, not a number",
 		`{"nonsense":1}`:           `unknown field "nonsense"`,
 		`{"inbox":{"limit":-1}}`:   "inbox.limit must be from 1 to 1048576",
 	} {

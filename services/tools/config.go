@@ -81,7 +81,7 @@ func CheckServers(all map[string]json.RawMessage) error {
 // ParseServer reads what the configuration says of one server.
 func ParseServer(raw []byte) (c Server, err error) {
 	if err := fsys.Strictly(raw, &c); err != nil {
-		return c, fsys.E(fsys.Invalid, strings.TrimPrefix(err.Error(), "json: "))
+		return c, fsys.E(fsys.Invalid, err.Error())
 	}
 	switch u, err := url.Parse(c.URL); {
 	case len(c.Command) == 0 && c.URL == "":

@@ -77,7 +77,7 @@ func (s *service) Run(ctx context.Context, t programs.Trigger, env programs.Env)
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		return out, failed("the answer: %s", strings.TrimPrefix(err.Error(), "json: "))
+		return out, failed("the answer: %s", fsys.InJSON(err))
 	}
 	return out, a.perform(ctx, env)
 }
