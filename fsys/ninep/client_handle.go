@@ -53,7 +53,8 @@ func (h *remoteHandle) end(ctx context.Context) {
 
 // Close ends the handle with Tclunk and returns what the server says to that.
 // It does not wait for the server if a call of the handle was cancelled, or
-// is still going on. A server treats Tclunk as an orderly end: what was
+// is still going on, nor if the handle was only for reading a File, of whose end
+// there is nothing to say. A server treats Tclunk as an orderly end: what was
 // gathered acts, also without a Sync before.
 func (h *remoteHandle) Close() error {
 	h.mu.Lock()
@@ -63,7 +64,7 @@ func (h *remoteHandle) Close() error {
 	switch {
 	case closed, busy:
 		return nil
-	case hurried:
+	case hurried, h.flag == fsys.Read && h.kind == fsys.File:
 		h.c.clunk(h.fid)
 		return nil
 	}
