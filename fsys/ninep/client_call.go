@@ -236,9 +236,15 @@ func (c *Client) settle(call *clientCall, r *clientReply, taken bool) {
 	}
 }
 
-// clunk ends fid without waiting, together with the next request if there soon
-// is one.
+// clunk ends fid without waiting.
 func (c *Client) clunk(fid uint32) {
+	c.clunkLater(fid)
+	c.out.flush()
+}
+
+// clunkLater ends fid, which holds nothing that anybody waits for, together
+// with the next request if there soon is one.
+func (c *Client) clunkLater(fid uint32) {
 	call := &clientCall{typ: tclunk, fid: fid, left: true}
 	if c.register(call, &message{Type: tclunk, Fid: fid}) == nil { // else all fids are gone
 		c.out.flushLater()

@@ -59,7 +59,7 @@ func (h *heldFids) release(f *nodeFid) {
 	clunk := h.rest(f)
 	h.mu.Unlock()
 	for _, fid := range clunk {
-		h.c.clunk(fid)
+		h.c.clunkLater(fid)
 	}
 }
 
@@ -70,7 +70,7 @@ func (h *heldFids) collected(f *nodeFid) {
 	clunk := h.rest(f)
 	h.mu.Unlock()
 	for _, fid := range clunk {
-		h.c.clunk(fid)
+		h.c.clunkLater(fid)
 	}
 }
 

@@ -64,8 +64,11 @@ func (h *remoteHandle) Close() error {
 	switch {
 	case closed, busy:
 		return nil
-	case hurried, h.flag == fsys.Read && h.kind == fsys.File:
+	case hurried:
 		h.c.clunk(h.fid)
+		return nil
+	case h.flag == fsys.Read && h.kind == fsys.File:
+		h.c.clunkLater(h.fid)
 		return nil
 	}
 	r, err := h.c.do(h.c.life, message{Type: tclunk, Fid: h.fid})
