@@ -19,6 +19,7 @@ type clientCall struct {
 	left     bool          // the caller went away; guarded by the table
 	answered bool          // but the reply came before the Rflush
 	flushes  *clientCall   // of a Tflush: what it flushes
+	chain    *chain        // that it is of, which has the fid; may be nil
 	tag      uint16
 }
 
@@ -149,8 +150,17 @@ func (c *Client) ask(ctx context.Context, call *clientCall, req message) error {
 	return err
 }
 
-// start registers call and puts req among what is to be sent.
+// start registers call and sends req.
 func (c *Client) start(call *clientCall, req *message) error {
+	err := c.register(call, req)
+	if err == nil {
+		c.out.flush()
+	}
+	return err
+}
+
+// register registers call and puts req among what is to be sent.
+func (c *Client) register(call *clientCall, req *message) error {
 	c.calls.mu.Lock()
 	defer c.calls.mu.Unlock()
 	if err := c.calls.tagged(call); err != nil {
@@ -167,6 +177,7 @@ func (c *Client) start(call *clientCall, req *message) error {
 // leave gives call up: it is flushed, and what it did is settled when the
 // server answers. It reports false if the reply is there.
 func (c *Client) leave(call *clientCall) bool {
+	defer c.out.flush() // with the table unlocked
 	t := &c.calls
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,6 +210,10 @@ func (r *clientReply) failure(t messageType) error {
 // settle puts in order what became of the fid of call, whose reply is r, or
 // nil if it was never performed: taken says that the caller still wants it.
 func (c *Client) settle(call *clientCall, r *clientReply, taken bool) {
+	if call.chain != nil {
+		call.chain.settle(call, r)
+		return
+	}
 	ok := r != nil && r.Type == call.typ+1
 	switch call.typ {
 	case tattach, twalk:
@@ -223,8 +238,17 @@ func (c *Client) settle(call *clientCall, r *clientReply, taken bool) {
 
 // clunk ends fid without waiting.
 func (c *Client) clunk(fid uint32) {
+	c.clunkLater(fid)
+	c.out.flush()
+}
+
+// clunkLater ends fid, which holds nothing that anybody waits for, together
+// with the next request if there soon is one.
+func (c *Client) clunkLater(fid uint32) {
 	call := &clientCall{typ: tclunk, fid: fid, left: true}
-	c.start(call, &message{Type: tclunk, Fid: fid}) // fails only when all fids are gone
+	if c.register(call, &message{Type: tclunk, Fid: fid}) == nil { // else all fids are gone
+		c.out.flushLater()
+	}
 }
 
 // why returns why the connection ended.

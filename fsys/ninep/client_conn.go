@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"agent9/fsys"
 )
@@ -16,12 +17,20 @@ type sendQueue struct {
 	b     []byte
 	space chan struct{} // closed when b was taken; made by who waits for that
 	wake  chan struct{}
+	later *time.Timer // wakes the goroutine for what nobody waits for
 }
 
 // maxQueued is how many bytes may wait to be sent before a call waits itself.
 const maxQueued = 4 << 20
 
-func (q *sendQueue) init() { q.wake = make(chan struct{}, 1) }
+// maxLater is how long a message may wait for another to go along with.
+const maxLater = 10 * time.Millisecond
+
+func (q *sendQueue) init() {
+	q.wake = make(chan struct{}, 1)
+	q.later = time.AfterFunc(time.Hour, q.flush)
+	q.later.Stop()
+}
 
 // room waits until the queue has room.
 func (q *sendQueue) room(ctx context.Context, done <-chan struct{}) error {
@@ -46,17 +55,25 @@ func (q *sendQueue) room(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
+// add puts m into the queue, which is sent by the next flush.
 func (q *sendQueue) add(d dialect, m *message) error {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	b, err := appendMessage(q.b, d, m)
 	q.b = b
-	q.mu.Unlock()
+	return err
+}
+
+// flush has the queue sent.
+func (q *sendQueue) flush() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
-	return err
 }
+
+// flushLater has the queue sent with the next message, or in a while.
+func (q *sendQueue) flushLater() { q.later.Reset(maxLater) }
 
 // take returns all that is to be sent. sent is what it returned before.
 func (q *sendQueue) take(sent []byte) []byte {
@@ -76,6 +93,7 @@ func (q *sendQueue) take(sent []byte) []byte {
 
 // send writes until the connection ends.
 func (c *Client) send() {
+	defer c.out.later.Stop()
 	var b []byte
 	for {
 		select {

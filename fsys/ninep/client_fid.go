@@ -61,7 +61,7 @@ func (h *heldFids) release(f *nodeFid) {
 	clunk := h.rest(f)
 	h.mu.Unlock()
 	for _, fid := range clunk {
-		h.c.clunk(fid)
+		h.c.clunkLater(fid)
 	}
 }
 
@@ -72,7 +72,7 @@ func (h *heldFids) collected(f *nodeFid) {
 	clunk := h.rest(f)
 	h.mu.Unlock()
 	for _, fid := range clunk {
-		h.c.clunk(fid)
+		h.c.clunkLater(fid)
 	}
 }
 

@@ -53,7 +53,8 @@ func (h *remoteHandle) end(ctx context.Context) {
 
 // Close ends the handle with Tclunk and returns what the server says to that.
 // It does not wait for the server if a call of the handle was cancelled, or
-// is still going on. A server treats Tclunk as an orderly end: what was
+// is still going on, nor if the handle was only for reading a File, of whose end
+// there is nothing to say. A server treats Tclunk as an orderly end: what was
 // gathered acts, also without a Sync before.
 func (h *remoteHandle) Close() error {
 	h.mu.Lock()
@@ -65,6 +66,9 @@ func (h *remoteHandle) Close() error {
 		return nil
 	case hurried:
 		h.c.clunk(h.fid)
+		return nil
+	case h.flag == fsys.Read && h.kind == fsys.File:
+		h.c.clunkLater(h.fid)
 		return nil
 	}
 	r, err := h.c.do(h.c.life, message{Type: tclunk, Fid: h.fid})

@@ -93,20 +93,13 @@ func (n *Remote) freshBelow(ctx context.Context, names []string) (uint32, error)
 // walkTo walks names from n to a new fid, in one request if there are up to 16
 // of them and n, or a directory above it, keeps a fid.
 func (n *Remote) walkTo(ctx context.Context, names []string) (uint32, []qid, error) {
-	above := 0
-	for at := n; ; at = at.parent {
-		from, release, ok := at.kept()
-		if ok {
-			defer release()
-			fid, qids, err := n.c.walk(ctx, from, names)
-			return fid, qids[min(above, len(qids)):], err
-		}
-		if at.parent == nil {
-			return 0, nil, fsys.BadHandle
-		}
-		names = append([]string{at.name}, names...)
-		above++
+	from, all, release, err := n.nearest(names)
+	if err != nil {
+		return 0, nil, err
 	}
+	defer release()
+	fid, qids, err := n.c.walk(ctx, from, all)
+	return fid, qids[min(len(all)-len(names), len(qids)):], err
 }
 
 // walk walks names from fid to a new fid, and returns the qids that it found.
@@ -228,19 +221,12 @@ func (n *Remote) Stat(ctx context.Context) (fsys.Info, error) {
 }
 
 func (c *Client) stat(ctx context.Context, fid uint32) (fsys.Info, error) {
-	req := message{Type: tstat, Fid: fid}
-	if c.dialect == linux {
-		req = message{Type: tgetattr, Fid: fid, Valid: getBasic | getGen | getVers}
-	}
-	r, err := c.do(ctx, req)
+	r, err := c.do(ctx, c.statRequest(fid))
 	if err != nil {
 		return fsys.Info{}, err
 	}
 	defer r.free()
-	if c.dialect == linux {
-		return infoOfAttr(r), nil
-	}
-	return infoOfDir(&r.Stat), nil
+	return c.info(r), nil
 }
 
 func infoOfAttr(r *clientReply) fsys.Info {

@@ -59,7 +59,7 @@ func (c *conn) look() {
 func (r *request) brief() bool {
 	f := r.fid
 	switch r.op {
-	case twalk, tgetattr, tstat, tstatfs, treaddir:
+	case twalk, tgetattr, tstat, tstatfs, treaddir, txattrwalk:
 		return true
 	case tread:
 		return f.kind == fsys.File || f.kind == fsys.Directory

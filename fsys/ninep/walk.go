@@ -64,10 +64,14 @@ func (r *request) step(at *place, kind fsys.Kind, name string) (*place, error) {
 	return r.conn.srv.placeAt(r.ctx, at, name, n)
 }
 
-// xattrWalk serves Txattrwalk: there are no extended attributes, so the list
-// of them is empty.
+// xattrWalk serves Txattrwalk: there are no extended attributes but listAttr,
+// and the list of them is empty.
 func (r *request) xattrWalk() error {
-	if r.m.Name != "" {
+	switch r.m.Name {
+	case "":
+	case listAttr:
+		return r.listedWalk()
+	default:
 		return errNoAttr
 	}
 	at, _ := r.place()

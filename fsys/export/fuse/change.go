@@ -18,6 +18,8 @@ func (t *tree) Mkdir(cancel <-chan struct{}, input *gofuse.MkdirIn, name string,
 	}
 	r := t.begin(cancel)
 	defer r.end()
+	t.inodes.changing(dir)
+	defer t.inodes.changing(dir)
 	up, err := t.nodeOf(r, dir)
 	if err != nil {
 		return t.status(err)
@@ -43,8 +45,10 @@ func (t *tree) Unlink(cancel <-chan struct{}, h *gofuse.InHeader, name string) g
 	}
 	r := t.begin(cancel)
 	defer r.end()
+	t.inodes.changing(dir)
+	defer t.inodes.changing(dir)
 	in := t.inodes.found(dir, name)
-	node, err := t.find(r, in, dir, name)
+	node, err := t.named(r, in, dir, name)
 	if err == nil {
 		err = fsys.Remove(r, node)
 	}
@@ -58,9 +62,9 @@ func (t *tree) Rmdir(cancel <-chan struct{}, h *gofuse.InHeader, name string) go
 	return t.Unlink(cancel, h, name)
 }
 
-// find returns the node of in, which the kernel has just looked up, or walks.
-func (t *tree) find(ctx context.Context, in, dir *inode, name string) (fsys.Node, error) {
-	if in != nil {
+// named returns the node of in, which the kernel has just looked up, or walks.
+func (t *tree) named(ctx context.Context, in, dir *inode, name string) (fsys.Node, error) {
+	if in != nil && !in.stored {
 		return t.inodes.node(ctx, in)
 	}
 	up, err := t.nodeOf(ctx, dir)
@@ -85,6 +89,8 @@ func (t *tree) Rename(cancel <-chan struct{}, input *gofuse.RenameIn, name, newN
 	}
 	r := t.begin(cancel)
 	defer r.end()
+	t.inodes.changing(dir)
+	defer t.inodes.changing(dir)
 	up, err := t.nodeOf(r, dir)
 	if err != nil {
 		return t.status(err)
@@ -111,6 +117,8 @@ func (t *tree) SetAttr(cancel <-chan struct{}, input *gofuse.SetAttrIn, out *gof
 	}
 	r := t.begin(cancel)
 	defer r.end()
+	t.inodes.changing(in)
+	defer t.inodes.changing(in)
 	node, err := t.nodeOf(r, in)
 	if err == nil {
 		err = t.setattr(r, node, input)
@@ -118,7 +126,7 @@ func (t *tree) SetAttr(cancel <-chan struct{}, input *gofuse.SetAttrIn, out *gof
 	if err != nil {
 		return t.status(err)
 	}
-	return t.getattr(r, in, out)
+	return t.getattr(r, in, true, out)
 }
 
 func (t *tree) setattr(ctx context.Context, node fsys.Node, input *gofuse.SetAttrIn) error {

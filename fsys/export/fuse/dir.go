@@ -5,6 +5,7 @@ package fuse
 import (
 	"context"
 	"sync"
+	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
@@ -16,13 +17,22 @@ type dir struct {
 	in *inode
 
 	mu    sync.Mutex
-	list  []listed
+	list  listing
 	fresh bool // nothing of list was read yet
+}
+
+// A listing is what a directory had in it.
+type listing struct {
+	entries []listed
+	began   uint64    // by inodes.now
+	until   time.Time // when it is too old to be told of as what is
 }
 
 type listed struct {
 	name string
 	mode uint32 // 0 if the type is not known
+	node fsys.Node
+	info *fsys.Info // nil if it is not known
 }
 
 func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
@@ -40,23 +50,24 @@ func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse
 	return gofuse.OK
 }
 
-func (t *tree) list(ctx context.Context, in *inode) ([]listed, error) {
+func (t *tree) list(ctx context.Context, in *inode) (l listing, err error) {
+	l.began, l.until = t.inodes.now(), time.Now().Add(recently)
 	node, err := t.nodeOf(ctx, in)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	entries, err := fsys.List(ctx, node)
+	entries, err := list(ctx, node)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	list := make([]listed, 2, 2+len(entries))
-	list[0], list[1] = listed{".", gofuse.S_IFDIR}, listed{"..", gofuse.S_IFDIR}
+	l.entries = make([]listed, 2, 2+len(entries))
+	l.entries[0], l.entries[1] = listed{name: ".", mode: gofuse.S_IFDIR}, listed{name: "..", mode: gofuse.S_IFDIR}
 	for _, e := range entries {
 		if fsys.CheckName(e.Name) == nil { // one bad name would make the kernel refuse them all
-			list = append(list, listed{e.Name, typeOf(e)})
+			l.entries = append(l.entries, listed{e.Name, typeOf(e), e.Node, e.Info})
 		}
 	}
-	return list, nil
+	return l, nil
 }
 
 // typeOf returns the type of a listed node if that can be had for nothing, as
@@ -78,6 +89,37 @@ func typeOf(e fsys.Entry) uint32 {
 }
 
 func (t *tree) ReadDir(cancel <-chan struct{}, input *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
+	return t.readDir(cancel, input, func(d *dir, _ *listing, _ listed, e gofuse.DirEntry) bool {
+		return out.AddDirEntry(e)
+	})
+}
+
+// ReadDirPlus also tells what the entries are, of those that the kernel may
+// cache; of the others it learns no more than their names.
+func (t *tree) ReadDirPlus(cancel <-chan struct{}, input *gofuse.ReadIn, out *gofuse.DirEntryList) gofuse.Status {
+	st := t.readDir(cancel, input, func(d *dir, l *listing, what listed, e gofuse.DirEntry) bool {
+		entry := out.AddDirLookupEntry(e)
+		if entry == nil {
+			return false
+		}
+		left := time.Until(l.until)
+		if what.info == nil || !isStored(*what.info) || left <= 0 {
+			return true
+		}
+		if in := t.inodes.enterListed(d.in, l.began, what); in != nil {
+			t.reply(in, *what.info, entry)
+			entry.SetAttrTimeout(left)
+		}
+		return true
+	})
+	if t.inodes.full() {
+		go t.trim() // ends by itself
+	}
+	return st
+}
+
+// readDir gives add entries until there are no more or it has no room.
+func (t *tree) readDir(cancel <-chan struct{}, input *gofuse.ReadIn, add func(*dir, *listing, listed, gofuse.DirEntry) bool) gofuse.Status {
 	d, ok := t.dirs.get(input.Fh)
 	if !ok {
 		return errno(fsys.BadHandle)
@@ -88,18 +130,21 @@ func (t *tree) ReadDir(cancel <-chan struct{}, input *gofuse.ReadIn, out *gofuse
 		return st
 	}
 	d.mu.Lock()
-	list := d.list
+	l := d.list
 	d.mu.Unlock()
-	for i := input.Offset; i < uint64(len(list)); i++ {
-		e := gofuse.DirEntry{Name: list[i].name, Mode: list[i].mode, Off: i + 1}
-		switch e.Name {
-		case ".":
+	for i := input.Offset; i < uint64(len(l.entries)); i++ {
+		what := l.entries[i]
+		e := gofuse.DirEntry{Name: what.name, Mode: what.mode, Off: i + 1}
+		switch {
+		case what.name == ".":
 			e.Ino = t.inodes.inoOf(d.in)
-		case "..": // not known
+		case what.name == "..": // not known
+		case what.info != nil:
+			e.Ino = t.inodes.inoWith(d.in, what)
 		default:
-			e.Ino = t.inodes.inoAt(d.in, e.Name)
+			e.Ino = t.inodes.inoAt(d.in, what.name)
 		}
-		if !out.AddDirEntry(e) {
+		if !add(d, &l, what, e) {
 			break
 		}
 	}

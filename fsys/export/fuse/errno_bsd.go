@@ -25,6 +25,9 @@ var local = map[uint32]syscall.Errno{
 // manyInodes: see the file for Linux.
 const manyInodes = false
 
+// retriesStale: see errno_linux.go.
+const retriesStale = false
+
 func errno(c fsys.Code) gofuse.Status {
 	if e, ok := local[c.Errno()]; ok {
 		return gofuse.Status(e)

@@ -12,4 +12,8 @@ import (
 // another inode.
 const manyInodes = true
 
+// retriesStale says that the kernel, upon ESTALE, looks up every name of the
+// path again and tries once more.
+const retriesStale = true
+
 func errno(c fsys.Code) gofuse.Status { return gofuse.Status(c.Errno()) }

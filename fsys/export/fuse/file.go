@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
+	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
@@ -18,6 +19,10 @@ import (
 type file struct {
 	in     *inode
 	handle fsys.Handle
+
+	info  fsys.Info // of a file whose pages are cached, at open
+	first []byte    // all of it, read at open
+	until time.Time // when info and first are too old
 
 	mu    sync.Mutex
 	at    int64  // where the reply in reply was read from, on a Message file
@@ -53,11 +58,19 @@ func (t *tree) Open(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.Op
 	}
 	r := t.begin(cancel)
 	defer r.end()
-	h, err := t.open(r, in, flagOf(input.Flags)&^fsys.Excl)
+	flag := flagOf(input.Flags) &^ fsys.Excl
+	if in.stored && in.kind == fsys.File && flag == fsys.Read {
+		return t.openStored(r, in, out)
+	}
+	if flag&fsys.Trunc != 0 {
+		t.inodes.changing(in)
+		defer t.inodes.changing(in)
+	}
+	h, err := t.open(r, in, flag)
 	if err != nil {
 		return t.status(err)
 	}
-	t.opened(in, h, out)
+	t.opened(&file{in: in, handle: h}, out)
 	return gofuse.OK
 }
 
@@ -75,9 +88,9 @@ func (t *tree) open(ctx context.Context, in *inode, flag fsys.Flag) (fsys.Handle
 	return node.Open(ctx, flag)
 }
 
-func (t *tree) opened(in *inode, h fsys.Handle, out *gofuse.OpenOut) {
-	t.inodes.use(in, 1)
-	out.Fh = t.files.add(&file{in: in, handle: h})
+func (t *tree) opened(f *file, out *gofuse.OpenOut) {
+	t.inodes.use(f.in, 1)
+	out.Fh = t.files.add(f)
 	out.OpenFlags = gofuse.FOPEN_DIRECT_IO | gofuse.FOPEN_PARALLEL_DIRECT_WRITES
 }
 
@@ -88,6 +101,8 @@ func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name strin
 	}
 	r := t.begin(cancel)
 	defer r.end()
+	t.inodes.changing(dir)
+	defer t.inodes.changing(dir)
 	up, err := t.nodeOf(r, dir)
 	if err != nil {
 		return t.status(err)
@@ -103,7 +118,7 @@ func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name strin
 	}
 	in := t.inodes.enter(dir, name, node, info, input.Pid)
 	t.reply(in, info, &out.EntryOut)
-	t.opened(in, h, &out.OpenOut)
+	t.opened(&file{in: in, handle: h}, &out.OpenOut)
 	return gofuse.OK
 }
 
@@ -123,6 +138,12 @@ func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (g
 		return nil, st
 	}
 	off := int64(input.Offset)
+	if f.info.Version != 0 {
+		t.inodes.read(f.in, f.info)
+	}
+	if off < int64(len(f.first)) && time.Now().Before(f.until) {
+		return gofuse.ReadResultData(f.first[off:min(off+int64(len(buf)), int64(len(f.first)))]), gofuse.OK
+	}
 	if n := f.replay(buf, off); n > 0 {
 		return gofuse.ReadResultData(buf[:n]), gofuse.OK
 	}
@@ -176,6 +197,10 @@ func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte)
 	f.remember(nil, 0)
 	r := t.begin(cancel)
 	defer r.end()
+	if f.in.stored {
+		t.inodes.changing(f.in)
+		defer t.inodes.changing(f.in)
+	}
 	n, err := fsys.WriteAt(r, f.handle, data, int64(input.Offset))
 	if n == 0 && err != nil {
 		return 0, t.status(err)

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"sync"
+	"time"
 
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
@@ -16,9 +17,10 @@ import (
 // An inode is a file that the kernel knows by number, from the look-up that
 // named it until the kernel forgets it.
 type inode struct {
-	id   uint64 // the kernel's; never used again
-	kind fsys.Kind
-	gen  uint64
+	id     uint64 // the kernel's; never used again
+	kind   fsys.Kind
+	gen    uint64
+	stored bool // and so cached; see stored.go
 
 	// The rest is guarded by inodes.mu.
 	place             // where it is
@@ -28,6 +30,10 @@ type inode struct {
 	lookups uint64    // what the kernel will take back by FORGET
 	opens   int       // handles
 	thread  uint32    // that looked it up
+	attrs   label     // all attributes that the kernel has are of this, or later; zero if not known
+	pages   label     // the same of its pages
+	changed uint64    // when it was changed through this mount
+	entered time.Time // when the kernel was told its name
 }
 
 // A place is a name in a directory.
@@ -43,6 +49,7 @@ type inodes struct {
 	at     map[place]*inode // which of them is found by name now
 	lastID uint64
 	trimAt uint64 // see full
+	clock  uint64 // counts changes through this mount
 }
 
 func newInodes(root fsys.Node) *inodes {
@@ -98,14 +105,17 @@ func (t *inodes) enter(dir *inode, name string, node fsys.Node, info fsys.Info, 
 	at := place{dir.id, name}
 	in := t.at[at]
 	if in == nil || in.gen != info.Gen || in.kind != info.Kind ||
-		manyInodes && in.kind == fsys.Message && (in.opens > 0 || in.thread != thread) {
+		in.stored != isStored(info) || manyInodes && in.kind == fsys.Message && (in.opens > 0 || in.thread != thread) {
 		t.lastID++
-		in = &inode{id: t.lastID, kind: info.Kind, gen: info.Gen, place: at, thread: thread}
+		in = &inode{id: t.lastID, kind: info.Kind, gen: info.Gen, place: at, thread: thread,
+			stored: isStored(info), attrs: labelOf(info)}
 		t.byID[in.id] = in
 		t.at[at] = in
 	}
 	in.ino = inoOf(dir.ino, name, in.gen)
-	in.node, in.last = node, info
+	in.node, in.entered = node, time.Now()
+	in.saw(info)
+	in.told(info)
 	in.lookups++
 	return in
 }
@@ -205,6 +215,13 @@ func (t *inodes) inoAt(dir *inode, name string) uint64 {
 	return inoOf(dir.ino, name, 0)
 }
 
+// inoWith is inoAt for an entry whose Info is known.
+func (t *inodes) inoWith(dir *inode, e listed) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return inoOf(dir.ino, e.name, e.info.Gen)
+}
+
 // use counts the handles of in.
 func (t *inodes) use(in *inode, n int) {
 	t.mu.Lock()
@@ -216,7 +233,7 @@ func (t *inodes) use(in *inode, n int) {
 func (t *inodes) saw(in *inode, info fsys.Info) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	in.last = info
+	in.saw(info)
 }
 
 // grew says that in was written up to size.

@@ -185,7 +185,7 @@ func (o Options) mount() *gofuse.MountOptions {
 		MaxBackground:      64,
 		DirectMount:        os.Geteuid() == 0,
 		DisableXAttrs:      true,
-		DisableReadDirPlus: true, // see ReadDir
+		DisableReadDirPlus: !retriesStale,
 		// open with O_TRUNC is one operation: the other way is a truncation
 		// that locks the file first.
 		ExtraCapabilities: gofuse.CAP_ATOMIC_O_TRUNC,

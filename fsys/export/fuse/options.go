@@ -11,8 +11,15 @@
 //   - An interrupt (Ctrl-C, kill) cancels the context of the call that it
 //     interrupts: a blocked read returns at once, other calls get a moment to
 //     end by themselves first.
-//   - Nothing is cached: every open, stat and listing asks the tree, and all
-//     reads and writes go straight to the handle, whatever the size of the file.
+//   - Every open, stat and listing asks the tree, and so sees what others have
+//     changed before it. All writes go straight to the handle, and so do reads
+//     of what has no [fsys.Info].Version, whatever the size of the file.
+//   - On Linux the kernel caches what has a Version, Stored files and their
+//     directories. What others change may be seen late in two cases, by half a
+//     second: a stat of a name that was listed within that time, and a read from
+//     a file that was opened before the change. What is done through the mount is
+//     seen at once. fstat(2) of an open file can fail with ESTALE, once, if another
+//     client has replaced the file in the second or two since its name was looked up.
 //   - close(2), and each close of a copy of a descriptor, is Sync, whose error
 //     it returns. The last one is Close.
 //   - While one program waits in a write to a Message file, others can open,

@@ -66,6 +66,8 @@ func (t *tree) status(err error) gofuse.Status {
 	switch {
 	case err == nil:
 		return gofuse.OK
+	case err == errStale:
+		return stale
 	case t.ctx.Err() != nil && fsys.CodeOf(err) == fsys.Canceled:
 		return gone
 	}
@@ -100,22 +102,23 @@ func (t *tree) walk(ctx context.Context, dir *inode, name string) (node fsys.Nod
 	} else if err != nil {
 		return nil, info, fsys.NotExist
 	}
-	up, err := t.nodeOf(ctx, dir)
+	from, names, err := t.from(ctx, dir)
 	if err != nil {
 		return nil, info, err
 	}
-	if node, err = fsys.Walk(ctx, up, name); err != nil {
-		return nil, info, err
-	}
-	info, err = node.Stat(ctx)
-	return node, info, err
+	return find(ctx, from, append(names, name)...)
 }
 
-// reply tells the kernel of an inode that was looked up. The name is not
-// cached; the attributes are for the stat for whose sake the kernel asked.
+// reply tells the kernel of an inode that was looked up. Of what is not stored
+// the name is not cached, and the attributes are for the stat for whose sake the
+// kernel asked: a name that is kept would keep them for the next stat too.
 func (t *tree) reply(in *inode, info fsys.Info, out *gofuse.EntryOut) {
 	out.NodeId = in.id
 	t.attr(in, info, &out.Attr)
+	if in.stored {
+		out.SetEntryTimeout(namesFor)
+		return
+	}
 	out.SetAttrTimeout(1) // one tick of the kernel's clock
 }
 
@@ -143,15 +146,28 @@ func (t *tree) GetAttr(cancel <-chan struct{}, input *gofuse.GetAttrIn, out *gof
 	if !st.Ok() {
 		return st
 	}
+	byHandle := input.Flags()&gofuse.FUSE_GETATTR_FH != 0
+	if byHandle {
+		if f, ok := t.files.get(input.Fh()); ok {
+			if info, ok := t.inodes.recent(f); ok {
+				t.attr(in, info, &out.Attr)
+				if info.Size > maxAhead {
+					out.SetTimeout(1) // one tick of the kernel's clock
+				}
+				return gofuse.OK
+			}
+		}
+	}
 	r := t.begin(cancel)
 	defer r.end()
-	return t.getattr(r, in, out)
+	return t.getattr(r, in, byHandle || !t.inodes.named(in), out)
 }
 
-func (t *tree) getattr(ctx context.Context, in *inode, out *gofuse.AttrOut) gofuse.Status {
+// getattr tells what in is; of what has no name any more, as it last was, if
+// somebody has it open and opened says that this is who asks.
+func (t *tree) getattr(ctx context.Context, in *inode, opened bool, out *gofuse.AttrOut) gofuse.Status {
 	info, err := t.stat(ctx, in)
-	if fsys.CodeOf(err) == fsys.NotExist {
-		// What is open and has no name any more is as it last was.
+	if opened && (err == errStale || fsys.CodeOf(err) == fsys.NotExist) {
 		if info, ok := t.inodes.lost(in); ok {
 			t.attr(in, info, &out.Attr)
 			out.Nlink = 0
@@ -165,8 +181,12 @@ func (t *tree) getattr(ctx context.Context, in *inode, out *gofuse.AttrOut) gofu
 	return gofuse.OK
 }
 
-// stat is NotExist if in is not what is at its place.
+// stat is NotExist, or errStale, if in is not what is at its place.
 func (t *tree) stat(ctx context.Context, in *inode) (fsys.Info, error) {
+	if in.stored {
+		_, info, err := t.reach(ctx, in)
+		return info, err
+	}
 	node, err := t.nodeOf(ctx, in)
 	if err != nil {
 		return fsys.Info{}, err
@@ -184,6 +204,10 @@ func (t *tree) stat(ctx context.Context, in *inode) (fsys.Info, error) {
 // nodeOf returns the node of in, and never that of another file that has come
 // to its place.
 func (t *tree) nodeOf(ctx context.Context, in *inode) (fsys.Node, error) {
+	if in.stored {
+		node, _, err := t.reach(ctx, in)
+		return node, err
+	}
 	if !t.inodes.here(in) {
 		return nil, fsys.NotExist
 	}
