@@ -133,10 +133,13 @@ func serve(ctx context.Context, s settings) error {
 		}
 	}()
 	durations := newHTTPDurations()
+	collectors := []prometheus.Collector{durations}
+	if s.memory != nil {
+		collectors = append(collectors, clientUse{s.memory})
+	}
 	h, err := host.Open(life, host.Options{
-		Trace:      traces,
-		Collectors: []prometheus.Collector{durations, clientUse{s.memory}},
-		Store:      db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
+		Trace: traces, Collectors: collectors,
+		Store: db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
 		Programs: makePrograms(s.data), ServeTick: own.Serve, MountTick: mountTick(life, s.data), MaxTicks: s.maxTicks,
 		Socket: own.Open, Unsocket: own.Close, Shutdown: shutdown,
 		Tools:     mcp.New(version(), s.data),
