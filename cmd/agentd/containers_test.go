@@ -7,25 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"agent9/conformance/engine"
 	"agent9/fsys"
 )
-
-// helperFor builds a9 and tells the daemons of the test where it is.
-func helperFor(t *testing.T) {
-	t.Helper()
-	helper := filepath.Join(t.TempDir(), "a9")
-	build := exec.Command("go", "build", "-o", helper, "agent9/cmd/a9")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+runtime.GOARCH)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Setenv("AGENT9_HELPER", helper)
-}
 
 // TestContainers runs sessions with real sandboxes.
 func TestContainers(t *testing.T) {

@@ -157,6 +157,7 @@ func (r *request) finish(err error) {
 	}
 	reply := r.encode(err)
 	c.data.give(r.paid) // before the client hears, and asks for more
+	r.freeBody()
 	s.mu.Lock()
 	unused := s.release(r)
 	r.finished = true
@@ -183,7 +184,6 @@ func (r *request) finish(err error) {
 	if r.ctx.end() && r.pooled {
 		r.att.contexts.Put(r.ctx)
 	}
-	r.freeBody()
 	if !flushed {
 		r.free()
 	}
