@@ -42,6 +42,8 @@ func TestFullDisk(t *testing.T) {
 	r := d.root()
 	r.mkdir("agents", "alice")
 	alice := d.at("/agents/alice")
+	const roomy = `"inbox":{"limit":100000}` // not what ends the filling
+	alice.write("config", "{"+roomy+"}")
 	piece := strings.Repeat("0123456789abcdef", 1<<12) // 64 KiB
 	written, messages := 0, 0
 	fill := func() {
@@ -86,14 +88,14 @@ func TestFullDisk(t *testing.T) {
 	alice.read("README")
 	r.read("metrics")
 	// What is small may still find a place: it is there or it was refused.
-	agents, config := "alice", "{}\n"
+	agents, config := "alice", "{"+roomy+"}\n"
 	if err := r.tryMkdir("agents", "bob"); err == nil {
 		agents += " bob"
 	} else {
 		refused(t, "a new agent on a full disk", err, fsys.NoSpace)
 	}
-	if err := alice.tryWrite("config", `{"accept":[]}`); err == nil {
-		config = `{"accept":[]}` + "\n"
+	if err := alice.tryWrite("config", `{"accept":[],`+roomy+"}"); err == nil {
+		config = `{"accept":[],` + roomy + "}\n"
 	} else {
 		refused(t, "config on a full disk", err, fsys.NoSpace)
 	}

@@ -101,7 +101,8 @@ func TestHugeRequest(t *testing.T) {
 			}
 		}
 		h.Close()
-		if grown := residentKiB(t, d) - before; grown > 64<<10 {
+		// 64 MiB, and the garbage that may lie there before it is collected.
+		if grown := residentKiB(t, d) - before; grown > 64<<10+2*spare>>10 {
 			t.Errorf("the daemon has grown by %d KiB", grown)
 		}
 	}
