@@ -76,7 +76,9 @@ func onEngine(t *testing.T, e *engine.Engine) (left []string) {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		left = append(left, "container "+c.Names[0])
+		if len(c.Names) > 0 { // else it is being removed
+			left = append(left, "container "+c.Names[0])
+		}
 	}
 	volumes, err := e.API.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs()})
 	if err != nil {

@@ -71,8 +71,12 @@ func (w *session) copyTo(ctx context.Context, to *provider.Box) error {
 		packed <- err
 	}()
 	err := quietly(ctx, to, []string{"tar", "-x", "-f", "-"}, r, nil)
-	cancel(err)
-	r.Close()
+	if err != nil {
+		cancel(err)
+		r.Close()
+	} else {
+		io.Copy(io.Discard, r) // tar fills up its last block, which nobody needs
+	}
 	if failed := <-packed; err == nil {
 		err = failed
 	}

@@ -92,7 +92,9 @@ func (b *bench) left(images bool) (names []string) {
 			b.t.Fatal(err)
 		}
 		for _, c := range all {
-			names = append(names, "container "+c.Names[0])
+			if len(c.Names) > 0 { // else it is being removed
+				names = append(names, "container "+c.Names[0])
+			}
 		}
 	}
 	volumes, err := b.engine.API.VolumeList(ctx, volume.ListOptions{Filters: mine})
