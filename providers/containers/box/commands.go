@@ -35,6 +35,7 @@ type commands struct {
 	running sync.WaitGroup // commands, and what reads what they left behind
 	turns   chan struct{}  // held by a command that begins
 	looking sync.Mutex     // held by who looks at all processes
+	killing sync.Mutex     // held by who kills all
 
 	mu     sync.Mutex
 	last   uint64
@@ -137,8 +138,14 @@ func (c *commands) forget(number string) {
 }
 
 // killAll kills every command, and all that they left behind, because of
-// reason.
+// reason. What is to begin meanwhile begins afterwards, and is not killed.
 func (c *commands) killAll(reason string) {
+	c.killing.Lock()
+	defer c.killing.Unlock()
+	for range beginAtOnce {
+		c.turns <- struct{}{}
+		defer func() { <-c.turns }()
+	}
 	c.mu.Lock()
 	for _, cmd := range c.byName {
 		cmd.because(reason)
