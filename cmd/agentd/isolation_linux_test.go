@@ -228,10 +228,10 @@ func TestIsolationOverFUSE(t *testing.T) {
 		t.Errorf("with a token that was revoked, an open file gave %q", had[:n])
 	}
 	for what, err := range map[string]error{
-		"a read":                 func() error { _, err := os.ReadFile(mine); return err }(),
-		"a listing":              func() error { _, err := os.ReadDir(dir); return err }(),
-		"a write":                os.WriteFile(mine, []byte("too late"), 0o644),
-		"a new file":             os.WriteFile(at("goals/late"), nil, 0o644),
+		"a read":     func() error { _, err := os.ReadFile(mine); return err }(),
+		"a listing":  func() error { _, err := os.ReadDir(dir); return err }(),
+		"a write":    os.WriteFile(mine, []byte("too late"), 0o644),
+		"a new file": os.WriteFile(at("goals/late"), nil, 0o644),
 	} {
 		if err == nil {
 			t.Errorf("with a token that was revoked, %s was done", what)
