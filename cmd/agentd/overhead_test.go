@@ -28,8 +28,11 @@ import (
 // Each piece is a line that says when the request came and when the piece was
 // sent, on the clock of the pacer.
 type pacer struct {
-	epoch time.Time
+	epoch  time.Time
+	pieces int // of an answer
 }
+
+func newPacer(pieces int) *pacer { return &pacer{epoch: time.Now(), pieces: pieces} }
 
 const (
 	pace   = 20 * time.Millisecond // also before the first piece
@@ -51,7 +54,7 @@ func (p *pacer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	for range pieces {
+	for range p.pieces {
 		select {
 		case <-tick.C:
 		case <-r.Context().Done():
@@ -296,7 +299,7 @@ func BenchmarkOverhead(b *testing.B) {
 	}{{"files", 1}, {"files", 50}, {"openai", 1}, {"openai", 50}} {
 		b.Run(fmt.Sprintf("%s/streams=%d", c.way, c.streams), func(b *testing.B) {
 			streams := c.streams
-			p := &pacer{epoch: time.Now()}
+			p := newPacer(pieces)
 			srv := httptest.NewServer(p)
 			defer srv.Close()
 			agent, web := benchAgent(b, srv.URL)

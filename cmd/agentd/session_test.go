@@ -387,7 +387,7 @@ func (p *pacer) askSession(b *testing.B, agent fsys.Node, session int, off *int6
 	}
 	defer h.Close()
 	buf := make([]byte, 4096)
-	for len(t.late) < pieces {
+	for len(t.late) < p.pieces {
 		n, err := fsys.ReadAt(b.Context(), h, buf, *off)
 		now := p.now()
 		if err != nil {
@@ -404,21 +404,24 @@ func (p *pacer) askSession(b *testing.B, agent fsys.Node, session int, off *int6
 // BenchmarkSessions reports how long after a model has sent it each piece of an
 // answer comes to a reader of the session's stream, over 9P, and how long the
 // first takes, without what the model waited: with one session, with fifty that
-// are prompted one after the other within the time of an answer, and with fifty
-// that are prompted at the same moment, whose answers end at the same moment.
+// are prompted one after the other within the time of an answer, of a second and
+// of a fifth of that, and with fifty that are prompted at the same moment, whose
+// answers end at the same moment.
 func BenchmarkSessions(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		talks  int
-		spread time.Duration
+		pieces int // of an answer
+		spread bool
 	}{
-		{"sessions=1", 1, 0},
-		{"sessions=50", 50, pieces * pace},
-		{"sessions=50/at-once", 50, 0},
+		{"sessions=1", 1, pieces, false},
+		{"sessions=50", 50, 5 * pieces, true},
+		{"sessions=50/short", 50, pieces, true},
+		{"sessions=50/short/at-once", 50, pieces, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			talks := c.talks
-			p := &pacer{epoch: time.Now()}
+			p := newPacer(c.pieces)
 			srv := httptest.NewServer(p)
 			defer srv.Close()
 			agent, _ := benchAgent(b, srv.URL)
@@ -443,7 +446,9 @@ func BenchmarkSessions(b *testing.B) {
 					i := next
 					next++
 					mu.Unlock()
-					time.Sleep(c.spread * time.Duration(i) / time.Duration(talks))
+					if c.spread {
+						time.Sleep(time.Duration(c.pieces) * pace * time.Duration(i) / time.Duration(talks))
+					}
 					return p.askSession(b, agent, i+1, &offs[i])
 				})
 			}
