@@ -12,7 +12,8 @@ import (
 // set. The zero Clock has not been set. It is safe for concurrent use.
 type Clock struct{ off atomic.Int64 }
 
-// Set sets the clock by d, whole seconds: forward, or, if d is negative, back.
+// Set sets the clock forward by that many whole seconds, or back if it is
+// negative.
 func (c *Clock) Set(by time.Duration) { c.off.Add(int64(by / time.Second)) }
 
 // Now is what time.Now returns on a machine whose clock was set: its wall clock
