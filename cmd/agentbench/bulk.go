@@ -31,12 +31,9 @@ func (c *conn) inPieces(f func(offset uint64, count uint32) error) error {
 }
 
 func readLarge(c *conn) (func() error, error) {
-	fid := uint32(1)
-	if !c.bare {
-		var err error
-		if fid, err = c.open(forReading, largeFile); err != nil {
-			return nil, err
-		}
+	fid, err := c.open(forReading, largeFile)
+	if err != nil {
+		return nil, err
 	}
 	return func() error {
 		return c.inPieces(func(offset uint64, count uint32) error {
@@ -52,12 +49,9 @@ func readLarge(c *conn) (func() error, error) {
 // writeLarge returns when the server says so; agentd says so when it is on
 // disk, the others when their kernel has it.
 func writeLarge(c *conn) (func() error, error) {
-	fid := uint32(1)
-	if !c.bare {
-		var err error
-		if fid, err = c.open(forWriting, blankFile); err != nil {
-			return nil, err
-		}
+	fid, err := c.open(forWriting, blankFile)
+	if err != nil {
+		return nil, err
 	}
 	var asks [][]byte
 	data := make([]byte, largeSize)

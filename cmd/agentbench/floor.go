@@ -8,9 +8,9 @@ import (
 // floorCommand makes agentbench the server that everything is held against.
 const floorCommand = "serve-the-floor"
 
-// floor listens at a Unix socket and answers what looks like Tread and Twrite
-// with as many bytes as a 9P server would, and does nothing else: one read(2),
-// one write(2).
+// floor listens at a Unix socket and answers what looks like a request with as
+// many bytes as a 9P server would, and does nothing else: one read(2), one
+// write(2) for all that one read gave.
 func floor(path string) error {
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -28,34 +28,56 @@ func floor(path string) error {
 // bounce ends with the connection.
 func bounce(nc net.Conn) {
 	defer nc.Close()
-	in := make([]byte, maxMsize)
-	out := make([]byte, maxMsize)
+	in, out := make([]byte, 64<<10), make([]byte, 64<<10)
+	have := 0
 	for {
-		have := 0
-		for size := 4; have < size; {
-			n, err := nc.Read(in[have:])
-			if err != nil {
-				return
-			}
-			if have += n; have >= 4 {
-				size = int(binary.LittleEndian.Uint32(in))
-			}
-			if size > len(in) {
-				return
-			}
-		}
-		n := twriteReply
-		if in[4] == tread {
-			n = readHeader + int(binary.LittleEndian.Uint32(in[19:]))
-		}
-		if n > len(out) {
+		n, err := nc.Read(in[have:])
+		if err != nil {
 			return
 		}
-		binary.LittleEndian.PutUint32(out, uint32(n))
-		out[4] = in[4] + 1
-		copy(out[5:7], in[5:7])
-		if _, err := nc.Write(out[:n]); err != nil {
+		have += n
+		at, answered := 0, 0
+		for have-at >= 4 {
+			size := int(binary.LittleEndian.Uint32(in[at:]))
+			if size < 7 || size > maxMsize {
+				return
+			}
+			if size > len(in) {
+				in = append(in, make([]byte, size-len(in))...)
+			}
+			if have-at < size {
+				break
+			}
+			reply := replySize(in[at : at+size])
+			if reply > maxMsize {
+				return
+			}
+			if answered+reply > len(out) {
+				out = append(out, make([]byte, answered+reply-len(out))...)
+			}
+			binary.LittleEndian.PutUint32(out[answered:], uint32(reply))
+			out[answered+4] = in[at+4] + 1
+			copy(out[answered+5:], in[at+5:at+7])
+			at += size
+			answered += reply
+		}
+		have = copy(in, in[at:have])
+		if answered == 0 {
+			continue
+		}
+		if _, err := nc.Write(out[:answered]); err != nil {
 			return
 		}
 	}
+}
+
+// replySize is how long the answer to a request is.
+func replySize(ask []byte) int {
+	switch ask[4] {
+	case tread:
+		return readHeader + int(binary.LittleEndian.Uint32(ask[19:]))
+	case tgetattr:
+		return getattrReply
+	}
+	return twriteReply // and about what others are
 }

@@ -72,6 +72,7 @@ func (d *DB) Close() error {
 	d.wake()
 	<-d.done
 	d.kept.shut()
+	d.listAllFree()
 	return fsys.Wrap(fsys.Unavailable, "the database "+d.path, d.file.Close())
 }
 

@@ -157,6 +157,7 @@ func (b *batch) commit() error {
 		changed = changed || wrote
 	}
 	if changed {
+		b.d.listFree()
 		err = tx.Commit()
 	}
 	return b.failed(err)

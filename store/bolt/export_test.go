@@ -17,3 +17,15 @@ func (d *DB) Queued() int {
 	defer d.mu.Unlock()
 	return len(d.queue)
 }
+
+// PagesWritten is how many pages commits have taken.
+func (d *DB) PagesWritten() int {
+	s := d.file.Stats()
+	return int(s.TxStats.GetPageAlloc()) / d.file.Info().PageSize
+}
+
+// FreePages is how many pages are free, or will be.
+func (d *DB) FreePages() int {
+	s := d.file.Stats()
+	return s.FreePageN + s.PendingPageN
+}

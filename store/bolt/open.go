@@ -110,7 +110,7 @@ const lockWait = time.Second
 // options say what is not as bbolt has it by default: a wait for a lock that
 // is not "for ever", and what suits many small keys.
 func options() *bbolt.Options {
-	return &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType, NoStatistics: true}
+	return &bbolt.Options{Timeout: lockWait, FreelistType: bbolt.FreelistMapType}
 }
 
 // check reports what is wrong with the file.
