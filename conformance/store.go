@@ -26,6 +26,7 @@ func TestStore(t *testing.T, open func(t *testing.T) store.Updater, reopen func(
 		{"pages", storePages},
 		{"all or nothing", storeAllOrNothing},
 		{"a transaction sees its own changes", storeOwnChanges},
+		{"given values", storeGive},
 		{"others see nothing before the end", storeIsolation},
 		{"one at a time", storeSerial},
 		{"a failure among many", storeFailureAmongMany},

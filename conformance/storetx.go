@@ -36,6 +36,27 @@ func storeAllOrNothing(t *testing.T, s store.Updater) {
 	wantKeys(t, s, "", "", 10, "a new")
 }
 
+// storeGive has a value changed as soon as it may be.
+func storeGive(t *testing.T, s store.Updater) {
+	ctx := t.Context()
+	for _, in := range []store.Updater{s, store.Sub(s, "part/")} {
+		value := []byte("given")
+		must(t, in.Update(ctx, func(tx store.Store) error {
+			if err := store.Give(ctx, tx, "k", value); err != nil {
+				return err
+			}
+			wantValue(t, tx, "k", "given")
+			return nil
+		}))
+		copy(value, "taken")
+		wantValue(t, in, "k", "given")
+		err := in.Update(ctx, func(tx store.Store) error { return store.Give(ctx, tx, "", nil) })
+		wantCode(t, "Give without a key", err, fsys.Invalid)
+	}
+	must(t, store.Give(ctx, s, "outside", []byte("put")))
+	wantValue(t, s, "outside", "put")
+}
+
 func storeOwnChanges(t *testing.T, s store.Updater) {
 	ctx := t.Context()
 	put(t, s, "b", "d", "f")

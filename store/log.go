@@ -170,7 +170,7 @@ func writeBlocks(ctx context.Context, s Store, at int64, data []byte) (last bloc
 			}
 		}
 		b.data = append(b.data, data[:n]...)
-		if err := give(ctx, s, blockKey(b.no), b.data); err != nil {
+		if err := Give(ctx, s, blockKey(b.no), b.data); err != nil {
 			return block{}, err
 		}
 		at, data, last = at+int64(n), data[n:], b

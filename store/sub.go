@@ -73,15 +73,15 @@ func transaction(tx Store) (Store, Updater) {
 	return nil, nil
 }
 
-// give is Put of a value that nobody changes any more: a transaction keeps it
-// as it is.
-func give(ctx context.Context, s Store, key string, value []byte) error {
+// Give is Put without a copy: value must not be changed before the transaction
+// that s belongs to has ended.
+func Give(ctx context.Context, s Store, key string, value []byte) error {
 	switch v := s.(type) {
 	case *txView:
 		if err := Check(key, value); err != nil {
 			return err
 		}
-		return give(ctx, v.s, v.prefix+key, value)
+		return Give(ctx, v.s, v.prefix+key, value)
 	case *Tx:
 		return v.keep(key, value)
 	}

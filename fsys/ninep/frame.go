@@ -157,7 +157,7 @@ func (f *frameReader) nextLarge(size int) ([]byte, error) {
 		if have = len(large.b); have == size {
 			break
 		}
-		more, err := f.frame(min(size, 2*have))
+		more, err := f.frame(min(size, 4*have))
 		if err != nil {
 			large.free()
 			return nil, err

@@ -27,8 +27,9 @@ type Answer struct {
 	from    int64 // in the stream
 	// Readers may have the stream as far as shown, which is on disk before
 	// they do: what comes after an answer that was cut off lies behind that.
-	shown int64
-	floor int64 // the same of an earlier run of the program; 0: there was none
+	shown   int64
+	raising chan struct{} // closed when shown, which is being raised, has been
+	floor   int64         // shown of an earlier run of the program; 0: there was none
 }
 
 // What readers may have of an answer before it is on disk: as much again as
@@ -38,49 +39,84 @@ const (
 	mostAhead  = 16 << 10
 )
 
+// ahead is what readers may have of an answer of so many bytes before it is on
+// disk.
+func ahead(given int64) int64 { return min(max(given, leastAhead), mostAhead) }
+
 // Write adds p to the answer. Readers have it when Write returns. It is on
 // disk when that is much, and at the latest when Run has returned.
 func (a *Answer) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.over:
-		return 0, errOver
-	case a.ctx.Err() != nil:
-		return 0, context.Cause(a.ctx)
-	case len(p) == 0:
-		return 0, nil
-	}
-	end := a.stream.Size() + int64(len(p))
-	if end-a.from > MaxAnswer {
-		return 0, fsys.E(fsys.TooLarge, fmt.Sprintf("the answer is longer than %d MiB", MaxAnswer>>20))
-	}
-	if end <= a.shown {
-		if err := a.stream.Buffer(p); err != nil {
-			return 0, err
+	for {
+		end := a.stream.Size() + int64(len(p))
+		switch {
+		case a.over:
+			return 0, errOver
+		case a.ctx.Err() != nil:
+			return 0, context.Cause(a.ctx)
+		case len(p) == 0:
+			return 0, nil
+		case end-a.from > MaxAnswer:
+			return 0, fsys.E(fsys.TooLarge, fmt.Sprintf("the answer is longer than %d MiB", MaxAnswer>>20))
+		case end <= a.shown:
+			if err := a.stream.Buffer(p); err != nil {
+				return 0, err
+			}
+			if a.raising == nil && a.shown-end < ahead(end-a.from)/2 {
+				a.raise()
+			}
+			return len(p), nil
+		case a.raising != nil:
+			a.raised()
+		default:
+			shown := end + ahead(end-a.from)
+			if err := a.flush(a.ctx, p, shown); err != nil {
+				return 0, err
+			}
+			a.shown = shown
+			return len(p), nil
 		}
-		return len(p), nil
 	}
-	if err := a.flush(a.ctx, p, min(max(end-a.from, leastAhead), mostAhead)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }
 
-// flush makes durable what was written, and then p, and lets readers have so
-// much more than that.
-func (a *Answer) flush(ctx context.Context, p []byte, ahead int64) error {
-	shown := a.stream.Size() + int64(len(p)) + ahead
-	err := a.x.s.st.Update(ctx, func(tx store.Store) error {
+// raise makes durable what was written, and lets readers have more, before
+// somebody has to wait for that. mu is held.
+func (a *Answer) raise() {
+	end, done := a.stream.Size(), make(chan struct{})
+	shown := end + ahead(end-a.from)
+	a.raising = done
+	go func() { // ends with the commit
+		err := a.flush(a.ctx, nil, shown)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if err == nil {
+			a.shown = shown
+		}
+		a.raising = nil
+		close(done)
+	}()
+}
+
+// raised waits until nobody raises shown. mu is held, but not meanwhile.
+func (a *Answer) raised() {
+	for a.raising != nil {
+		done := a.raising
+		a.mu.Unlock()
+		<-done
+		a.mu.Lock()
+	}
+}
+
+// flush makes durable what was written, and then p, and that readers may have
+// the stream as far as shown.
+func (a *Answer) flush(ctx context.Context, p []byte, shown int64) error {
+	return a.x.s.st.Update(ctx, func(tx store.Store) error {
 		if err := store.PutJSON(ctx, tx, shownKey(a.x.n), shown); err != nil {
 			return err
 		}
 		return a.stream.Append(tx, p)
 	})
-	if err == nil {
-		a.shown = shown
-	}
-	return err
 }
 
 // Resumed reports whether an earlier run of the program was cut off in this
@@ -112,6 +148,7 @@ func (a *Answer) Attempt() int {
 func (a *Answer) Again(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.raised()
 	if a.over {
 		return errOver
 	}
@@ -140,13 +177,14 @@ func (a *Answer) finish() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.over = true
+	a.raised()
 }
 
 // rest makes durable what there is of an answer that is cut off in order.
 func (a *Answer) rest(ctx context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.flush(ctx, nil, max(0, a.floor-a.stream.Size()))
+	return a.flush(ctx, nil, max(a.stream.Size(), a.floor))
 }
 
 // part says what was given of a, with a newline at its end, and returns where

@@ -2,9 +2,11 @@ package sessions_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -12,7 +14,9 @@ import (
 
 	"agent9/fsys"
 	"agent9/services/sessions"
+	"agent9/store"
 	"agent9/store/bolt"
+	"agent9/store/mem"
 )
 
 // begun waits until a prompt of a session is being answered.
@@ -420,11 +424,11 @@ func TestCrash(t *testing.T) {
 		}
 
 		// What is on disk now is what a crash leaves.
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
+		file, err := os.Create(path + "2")
+		if err == nil {
+			err = errors.Join(db.Copy(t.Context(), file), file.Close())
 		}
-		if err := os.WriteFile(path+"2", file, 0o600); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
 		db2, err := bolt.Open(path + "2")
@@ -453,6 +457,62 @@ func TestCrash(t *testing.T) {
 		if got := whole[*l.From:*l.To]; strings.TrimRight(got, " \n") != l.Text {
 			t.Errorf("%s: the answer is %q in the stream, and %q in the transcript", script, got, l.Text)
 		}
+	}
+}
+
+// A slowed store begins no transaction while it is held.
+type slowed struct {
+	store.Updater
+	turn    sync.RWMutex
+	waiting chan struct{} // gets one for each transaction that begins
+}
+
+func (s *slowed) Update(ctx context.Context, f func(tx store.Store) error) error {
+	select {
+	case s.waiting <- struct{}{}:
+	default:
+	}
+	s.turn.RLock()
+	defer s.turn.RUnlock()
+	return s.Updater.Update(ctx, f)
+}
+
+// TestAnswersDoNotWaitForTheDisk has a disk that takes its time while an answer
+// grows: what readers may have already comes at once, and nothing beyond.
+func TestAnswersDoNotWaitForTheDisk(t *testing.T) {
+	db := &slowed{Updater: mem.New(), waiting: make(chan struct{}, 1)}
+	d := newDeskOn(t, db, sessions.Config{})
+	n := d.new("x")
+	d.prompt(n, "say begun;wait slow;much 600;much 300;wait seen;much 500;say  end")
+	stream := d.reader(n+"/stream", 0)
+	stream.want("begun")
+	db.turn.Lock()
+	select {
+	case <-db.waiting: // those before
+	default:
+	}
+	d.openGate("slow")
+	stream.want(strings.Repeat("x", 900))
+	select {
+	case <-db.waiting:
+	case <-d.within().Done():
+		t.Fatal("what was given is not made durable before somebody waits for that")
+	}
+	d.openGate("seen")
+	h, err := fsys.OpenPath(d.within(), d.svc.Root(), n+"/stream", fsys.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		runtime.Gosched()
+		if got, err := fsys.ReadAt(fsys.AtOnce(d.within()), h, make([]byte, 4096), 0); got > 1024 {
+			t.Fatalf("readers had %d bytes of which nothing was on disk, %v", got, err)
+		}
+	}
+	db.turn.Unlock()
+	stream.want(strings.Repeat("x", 500) + " end")
+	if l := d.reader(n+"/transcript", 0).answer(1); l.Outcome != sessions.Done {
+		t.Errorf("the answer is %+v", l)
 	}
 }
 

@@ -95,7 +95,7 @@ func (c *change) write(ino uint64, rec inode, p []byte, off int64) error {
 // patch puts part into block n.
 func (c *change) patch(ino uint64, n int64, in int, part []byte) error {
 	if len(part) == blockSize {
-		return c.tx.Put(c.ctx, blockKey(ino, n), part)
+		return store.Give(c.ctx, c.tx, blockKey(ino, n), part) // the writer waits for the end
 	}
 	b, err := block(c.ctx, c.tx, ino, n)
 	if err != nil {

@@ -102,7 +102,7 @@ func (d *DB) apply(changes iter.Seq2[string, []byte]) {
 			d.keys = slices.Insert(d.keys, i, key)
 			fallthrough
 		case value != nil:
-			d.values[key] = value
+			d.values[key] = store.Clone(value) // which was perhaps only given
 		}
 	}
 }

@@ -58,7 +58,7 @@ func (s *Stage) Commit(ctx context.Context, tx store.Store) error {
 		if value == nil {
 			err = in.Delete(ctx, key)
 		} else {
-			err = in.Put(ctx, key, value)
+			err = store.Give(ctx, in, key, value)
 		}
 		if err != nil {
 			return err
@@ -164,7 +164,12 @@ func (s *Stage) apply(changes iter.Seq2[string, []byte]) error {
 	if *s.views > 0 {
 		s.changes, s.views = maps.Clone(s.changes), new(int)
 	}
-	maps.Insert(s.changes, changes)
+	for key, value := range changes {
+		if value != nil {
+			value = store.Clone(value) // it was perhaps only given
+		}
+		s.changes[key] = value
+	}
 	s.size = size
 	return nil
 }
