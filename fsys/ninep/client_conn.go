@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -113,45 +114,66 @@ func (c *Client) send() {
 	}
 }
 
-// receive hands out replies until the connection ends.
+// receive hands out replies until the connection ends. Of replies that came
+// together the last is handed out first: who has asked for several, and waits
+// for the first of them, finds all of them then.
 func (c *Client) receive(frames *frameReader) {
 	defer frames.drop()
-	for {
-		b, err := frames.next(c.msize)
-		if err != nil {
-			c.end(lost(err))
-			return
+	var came []*clientCall
+	for err := error(nil); err == nil; {
+		if err = c.next(frames, &came); err == nil && frames.ready() {
+			continue
 		}
-		r := clientReplies.Get().(*clientReply)
-		r.frame, b = frames.keep(b)
-		if err = decodeMessage(b, c.dialect, &r.message); err == nil {
-			err = c.deliver(r)
+		for i, call := range slices.Backward(came) {
+			call.done <- struct{}{}
+			came[i] = nil
 		}
+		came = came[:0]
 		if err != nil {
-			c.end(&fsys.Error{Code: fsys.Unavailable, Err: err,
-				Reason: fmt.Sprintf("the server's reply %x cannot be: %s", head(b), fsys.ReasonOf(err))})
-			return
+			c.end(err)
 		}
 	}
 }
 
+// next reads a reply, and adds its call to came if somebody waits for that. An
+// error ends the connection.
+func (c *Client) next(frames *frameReader, came *[]*clientCall) error {
+	b, err := frames.next(c.msize)
+	if err != nil {
+		return lost(err)
+	}
+	r := clientReplies.Get().(*clientReply)
+	r.frame, b = frames.keep(b)
+	if err = decodeMessage(b, c.dialect, &r.message); err == nil {
+		var call *clientCall
+		if call, err = c.deliver(r); call != nil {
+			*came = append(*came, call)
+		}
+	}
+	if err != nil {
+		return &fsys.Error{Code: fsys.Unavailable, Err: err,
+			Reason: fmt.Sprintf("the server's reply %x cannot be: %s", head(b), fsys.ReasonOf(err))}
+	}
+	return nil
+}
+
 func head(b []byte) []byte { return b[:min(len(b), 16)] }
 
-// deliver gives r to who waits for it, or settles what nobody waits for.
-func (c *Client) deliver(r *clientReply) error {
+// deliver gives r to the call that waits for it, which it returns, or settles
+// what nobody waits for.
+func (c *Client) deliver(r *clientReply) (*clientCall, error) {
 	t := &c.calls
 	t.mu.Lock()
 	call := t.calls[r.Tag]
 	switch {
 	case call == nil || call.answered:
 		t.mu.Unlock()
-		return fsys.E(fsys.Unavailable, "nothing with its tag was asked")
+		return nil, fsys.E(fsys.Unavailable, "nothing with its tag was asked")
 	case !call.left:
 		t.forget(call)
 		t.mu.Unlock()
 		call.reply = r
-		call.done <- struct{}{}
-		return nil
+		return call, nil
 	case call.flushes != nil: // the flushed tag is free from here on
 		old := call.flushes
 		t.forget(call)
@@ -170,7 +192,7 @@ func (c *Client) deliver(r *clientReply) error {
 		c.settle(call, r, false)
 	}
 	r.free()
-	return nil
+	return nil, nil
 }
 
 // lost is the error of every call after the connection ended with err. The end
