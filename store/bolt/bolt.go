@@ -178,12 +178,14 @@ var errClosed = fsys.E(fsys.Unavailable, "the database is closed")
 type base struct {
 	bucket *bbolt.Bucket
 	cursor *bbolt.Cursor // of Get: one that has sought once seeks for nothing
+	key    *[]byte       // that Get sought last
 }
 
-func newBase(b *bbolt.Bucket) base { return base{b, b.Cursor()} }
+func newBase(b *bbolt.Bucket) base { return base{b, b.Cursor(), new([]byte)} }
 
 func (b base) Get(key string) ([]byte, bool) {
-	k := []byte(key)
+	k := append((*b.key)[:0], key...)
+	*b.key = k
 	found, value := b.cursor.Seek(k)
 	if !bytes.Equal(found, k) {
 		return nil, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	"agent9/fsys"
 	"agent9/store"
@@ -16,48 +17,101 @@ import (
 // that, and a block that is not there, are zeros.
 const blockSize = 16 << 10
 
+// A reading is one read of a file. It is used again, as most are small and come
+// often.
+type reading struct {
+	ctx  context.Context
+	file keys
+	s    store.Store
+	p    []byte
+	off  int64
+	n    int // bytes of p that have been read
+
+	size int64  // of the file
+	part []byte // of p, which lies in one block
+	in   int    // where in the block that begins
+	got  int    // how much of it the block has
+
+	// What the methods of these names are, made once.
+	view            func(s store.Store) error
+	measure, gather func(record []byte) error
+}
+
+var readings = sync.Pool{New: func() any {
+	r := new(reading)
+	r.view, r.measure, r.gather = r.doView, r.doMeasure, r.doGather
+	return r
+}}
+
+func newReading(ctx context.Context, file keys, p []byte, off int64) *reading {
+	r := readings.Get().(*reading)
+	r.ctx, r.file, r.p, r.off, r.n = ctx, file, p, off, 0
+	return r
+}
+
+// free returns how much was read.
+func (r *reading) free() int {
+	n := r.n
+	r.ctx, r.file, r.s, r.p, r.part = nil, keys{}, nil, nil, nil
+	readings.Put(r)
+	return n
+}
+
 // read fills p from off, up to the file's size, as one moment saw it.
-func (t *Tree) read(ctx context.Context, ino uint64, p []byte, off int64) (n int, err error) {
-	err = t.st.View(ctx, func(s store.Store) error {
-		n, err = read(ctx, s, ino, p, off)
+func (t *Tree) read(ctx context.Context, file keys, p []byte, off int64) (int, error) {
+	r := newReading(ctx, file, p, off)
+	err := t.st.View(ctx, r.view)
+	return r.free(), err
+}
+
+// read fills p from off, up to the file's size, as s has it.
+func read(ctx context.Context, s store.Store, file keys, p []byte, off int64) (int, error) {
+	r := newReading(ctx, file, p, off)
+	err := r.doView(s)
+	return r.free(), err
+}
+
+func (r *reading) doView(s store.Store) error {
+	r.s = s
+	if err := store.Lend(r.ctx, s, r.file.inode, r.measure); err != nil {
 		return err
-	})
-	return n, err
-}
-
-func read(ctx context.Context, s store.Store, ino uint64, p []byte, off int64) (n int, err error) {
-	rec, err := loadInode(ctx, s, ino)
-	if err != nil {
-		return 0, err
 	}
-	if off >= rec.Size {
-		return 0, io.EOF
+	if r.off >= r.size {
+		return io.EOF
 	}
-	p = p[:min(int64(len(p)), rec.Size-off)]
-	for n < len(p) {
-		at := off + int64(n)
-		in := int(at % blockSize)
-		want := p[n:min(len(p), n+blockSize-in)]
-		if err := readBlock(ctx, s, ino, at/blockSize, want, in); err != nil {
-			return 0, err
+	p := r.p[:min(int64(len(r.p)), r.size-r.off)]
+	for r.n < len(p) {
+		at := r.off + int64(r.n)
+		r.in = int(at % blockSize)
+		r.part = p[r.n:min(len(p), r.n+blockSize-r.in)]
+		if err := r.block(at / blockSize); err != nil {
+			r.n = 0
+			return err
 		}
-		n += len(want)
+		r.n += len(r.part)
 	}
-	return n, nil
+	return nil
 }
 
-// readBlock fills p with what block n has from in.
-func readBlock(ctx context.Context, s store.Store, ino uint64, n int64, p []byte, in int) error {
-	got := 0
-	err := store.Lend(ctx, s, blockKey(ino, n), func(b []byte) error {
-		got = copy(p, b[min(in, len(b)):])
-		return nil
-	})
+func (r *reading) doMeasure(record []byte) (err error) {
+	r.size, err = sizeIn(r.file.inode, record)
+	return err
+}
+
+// block fills part with what block n has from in.
+func (r *reading) block(n int64) error {
+	r.got = 0
+	err := store.Lend(r.ctx, r.s, r.file.block(n), r.gather)
 	if errors.Is(err, fsys.NotExist) {
 		err = nil
 	}
-	clear(p[got:])
+	clear(r.part[r.got:])
 	return err
+}
+
+func (r *reading) doGather(b []byte) error {
+	r.got = copy(r.part, b[min(r.in, len(b)):])
+	return nil
 }
 
 // block returns block n; empty if there is none.

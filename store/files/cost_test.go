@@ -127,13 +127,19 @@ func TestAllocations(t *testing.T) {
 	tree, err := files.New(t.Context(), store.Sub(db, "t/"), files.Options{})
 	require.NoError(t, err)
 	makeFiles(t, tree.Root(), 300)
+	require.NoError(t, fsys.WriteFile(t.Context(), tree.Root(), "0007", []byte("some text")))
 	file, err := fsys.Walk(t.Context(), tree.Root(), "0007")
 	require.NoError(t, err)
+	h, err := file.Open(t.Context(), fsys.Read)
+	require.NoError(t, err)
+	defer h.Close()
+	p := make([]byte, 64)
 	for name, c := range map[string]struct {
 		most float64
 		do   func() error
 	}{
 		"stat": {20, func() error { _, err := file.Stat(t.Context()); return err }},
+		"read": {10, func() error { _, err := fsys.ReadAt(t.Context(), h, p, 0); return err }},
 		"list": {10 * 300, func() error { _, err := fsys.List(t.Context(), tree.Root()); return err }},
 	} {
 		got := testing.AllocsPerRun(20, func() {

@@ -11,6 +11,7 @@ import (
 type handle struct {
 	tree   *Tree
 	ino    uint64
+	keys   keys // if it is open for reading
 	flag   fsys.Flag
 	opened context.Context // for what is left to do at Close
 	dirty  atomic.Bool     // changed since it was last told of
@@ -25,7 +26,11 @@ var (
 
 // newHandle is for who has counted it in opens.
 func newHandle(ctx context.Context, f *file, flag fsys.Flag) *handle {
-	return &handle{tree: f.tree, ino: f.ino, flag: flag, opened: context.WithoutCancel(ctx)}
+	h := &handle{tree: f.tree, ino: f.ino, flag: flag, opened: context.WithoutCancel(ctx)}
+	if flag&fsys.Read != 0 {
+		h.keys = keysOf(f.ino)
+	}
+	return h
 }
 
 func (h *handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
@@ -35,7 +40,7 @@ func (h *handle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fsys.E(fsys.Invalid, "a negative offset")
 	}
-	return h.tree.read(ctx, h.ino, p, off)
+	return h.tree.read(ctx, h.keys, p, off)
 }
 
 // WriteAt is whole and durable when it returns, or did nothing. With

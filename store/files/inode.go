@@ -28,6 +28,25 @@ func blockKey(ino uint64, n int64) string     { return "b/" + hex(ino) + "/" + h
 func orphanKey(ino uint64) string             { return orphans + hex(ino) }
 func untoldKey(ino uint64) string             { return untold + hex(ino) }
 
+// keys are those of what is read most of a file, kept by who has it open.
+type keys struct {
+	ino          uint64
+	inode, first string // first is that of the first block
+}
+
+func keysOf(ino uint64) keys {
+	h := hex(ino)
+	return keys{ino, inodePart + h, "b/" + h + "/0000000000000000"}
+}
+
+// block returns the key of block n.
+func (k keys) block(n int64) string {
+	if n == 0 {
+		return k.first
+	}
+	return blockKey(k.ino, n)
+}
+
 // hex returns n as 16 digits.
 func hex(n uint64) string {
 	const digits = "0123456789abcdef"

@@ -34,7 +34,7 @@ func readAll(ctx context.Context, s store.Store, ino uint64) ([]byte, error) {
 		return nil, err
 	}
 	p := make([]byte, rec.Size)
-	n, err := read(ctx, s, ino, p, 0)
+	n, err := read(ctx, s, keysOf(ino), p, 0)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}

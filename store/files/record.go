@@ -41,6 +41,22 @@ func (rec *inode) unpack(b []byte) bool {
 	return !r.bad
 }
 
+// sizeIn returns the size in the record of an inode, which is all that a read
+// needs of it.
+func sizeIn(key string, b []byte) (int64, error) {
+	if len(b) > 0 && b[0] == packed {
+		r := unpacker{b: b[1:]}
+		r.uint() // Dir
+		r.uint() // Perm
+		if size := r.uint(); !r.bad {
+			return int64(size), nil
+		}
+	}
+	var rec inode
+	err := decode(key, b, &rec)
+	return rec.Size, err
+}
+
 func (e *entry) pack() []byte {
 	return binary.AppendUvarint([]byte{packed, flag(e.Dir)}, e.Ino)
 }
