@@ -24,8 +24,7 @@ var (
 )
 
 func (d *dir) Stat(ctx context.Context) (fsys.Info, error) {
-	rec, err := loadInode(ctx, d.tree.st, d.ino)
-	return rec.info(d.ino), err
+	return statInode(ctx, d.tree.st, d.ino)
 }
 
 func (d *dir) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) { return fsys.OpenDir(f) }

@@ -20,8 +20,7 @@ var (
 
 // Stat also describes a file that was removed but is still open.
 func (f *file) Stat(ctx context.Context) (fsys.Info, error) {
-	rec, err := loadInode(ctx, f.tree.st, f.ino)
-	return rec.info(f.ino), err
+	return statInode(ctx, f.tree.st, f.ino)
 }
 
 func (f *file) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {

@@ -21,12 +21,23 @@ const (
 	untold    = "t/"
 )
 
-func inodeKey(ino uint64) string              { return inodePart + hex(ino) }
-func entriesOf(ino uint64) string             { return "d/" + hex(ino) + "/" }
-func entryKey(ino uint64, name string) string { return entriesOf(ino) + name }
-func blockKey(ino uint64, n int64) string     { return "b/" + hex(ino) + "/" + hex(uint64(n)) }
-func orphanKey(ino uint64) string             { return orphans + hex(ino) }
-func untoldKey(ino uint64) string             { return untold + hex(ino) }
+func inodeKey(ino uint64) string              { return key(inodePart, ino, "") }
+func entriesOf(ino uint64) string             { return key("d/", ino, "/") }
+func entryKey(ino uint64, name string) string { return key("d/", ino, "/"+name) }
+func blockKey(ino uint64, n int64) string     { return key(key("b/", ino, "/"), uint64(n), "") }
+func orphanKey(ino uint64) string             { return key(orphans, ino, "") }
+func untoldKey(ino uint64) string             { return key(untold, ino, "") }
+
+// key returns n as 16 hexadecimal digits between two texts.
+func key(before string, n uint64, after string) string {
+	const digits = "0123456789abcdef"
+	b := make([]byte, 0, 64)
+	b = append(b, before...)
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, digits[n>>shift&15])
+	}
+	return string(append(b, after...))
+}
 
 // keys are those of what is read most of a file, kept by who has it open.
 type keys struct {
@@ -34,10 +45,7 @@ type keys struct {
 	inode, first string // first is that of the first block
 }
 
-func keysOf(ino uint64) keys {
-	h := hex(ino)
-	return keys{ino, inodePart + h, "b/" + h + "/0000000000000000"}
-}
+func keysOf(ino uint64) keys { return keys{ino, inodeKey(ino), blockKey(ino, 0)} }
 
 // block returns the key of block n.
 func (k keys) block(n int64) string {
@@ -45,16 +53,6 @@ func (k keys) block(n int64) string {
 		return k.first
 	}
 	return blockKey(k.ino, n)
-}
-
-// hex returns n as 16 digits.
-func hex(n uint64) string {
-	const digits = "0123456789abcdef"
-	var b [16]byte
-	for i := range b {
-		b[i] = digits[n>>(60-4*i)&15]
-	}
-	return string(b[:])
 }
 
 func parseIno(s string) (uint64, bool) {
@@ -80,9 +78,21 @@ func loadInode(ctx context.Context, s store.Store, ino uint64) (inode, error) {
 	var rec inode
 	err := load(ctx, s, inodeKey(ino), &rec)
 	if ino == rootIno && errors.Is(err, fsys.NotExist) {
-		return inode{Dir: true, Perm: 0o755, Version: 1}, nil
+		return emptyRoot, nil
 	}
 	return rec, err
+}
+
+var emptyRoot = inode{Dir: true, Perm: 0o755, Version: 1}
+
+// statInode is loadInode for who wants to know what there is, but not its name.
+func statInode(ctx context.Context, s store.Store, ino uint64) (fsys.Info, error) {
+	var rec nameless
+	err := load(ctx, s, inodeKey(ino), &rec)
+	if ino == rootIno && errors.Is(err, fsys.NotExist) {
+		rec, err = nameless(emptyRoot), nil
+	}
+	return (*inode)(&rec).info(ino), err
 }
 
 // changed counts a change and its time.

@@ -31,13 +31,26 @@ func (rec *inode) pack() []byte {
 
 func (rec *inode) unpack(b []byte) bool {
 	r := unpacker{b: b}
+	rec.numbers(&r)
+	rec.Name = string(r.b)
+	return !r.bad
+}
+
+func (rec *inode) numbers(r *unpacker) {
 	rec.Dir = r.uint() != 0
 	rec.Perm = fs.FileMode(r.uint())
 	rec.Size = int64(r.uint())
 	rec.ModTime = r.int()
 	rec.Version = uint32(r.uint())
 	rec.Parent = r.uint()
-	rec.Name = string(r.b)
+}
+
+// A nameless is an inode without the copy of its name.
+type nameless inode
+
+func (rec *nameless) unpack(b []byte) bool {
+	r := unpacker{b: b}
+	(*inode)(rec).numbers(&r)
 	return !r.bad
 }
 
