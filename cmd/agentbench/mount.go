@@ -57,7 +57,7 @@ func mountSuite(ctx context.Context, b *bench) error {
 		}},
 		{"9pfuse", below, func(at string) (*exec.Cmd, error) {
 			bin, err := exec.LookPath("9pfuse")
-			return exec.Command(bin, "-f", "unix!"+s.sock, at), err
+			return exec.Command(bin, "unix!"+s.sock, at), err
 		}},
 	} {
 		if c.name != "mount" && !b.wantsPeer(c.name) {

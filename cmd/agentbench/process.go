@@ -61,6 +61,7 @@ func listens(network, address string) func() error {
 func (p *process) await(ctx context.Context, ready func() error) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
+	exited := p.exited
 	for end := time.After(startLimit); ; {
 		err := ready()
 		if err == nil {
@@ -68,7 +69,11 @@ func (p *process) await(ctx context.Context, ready func() error) error {
 		}
 		select {
 		case <-tick.C:
-		case <-p.exited:
+		case <-exited:
+			if p.cmd.ProcessState.Success() { // 9pfuse leaves another process that serves
+				exited = nil
+				continue
+			}
 			said, _ := os.ReadFile(p.log)
 			return fmt.Errorf("%s has ended: %v\n%s", filepath.Base(p.cmd.Path), p.cmd.ProcessState, said)
 		case <-ctx.Done():
