@@ -190,14 +190,20 @@ func (c *change) count(q queue, n int) {
 	}
 }
 
-// dropTo drops the oldest messages that nobody has taken until only n wait.
+// mostDropped is how many messages a transaction drops at most: everybody's
+// writes wait for it.
+const mostDropped = 512
+
+// dropTo drops the oldest messages that nobody has taken until only n wait, or
+// as many as go in a transaction: the limit may have been much higher before.
 // One that is taken before this is committed is still read by who took it.
 func (c *change) dropTo(n int) error {
+	most := c.Waiting - mostDropped
 	for p, err := range store.All(c.ctx, c.tx, string(waiting)) {
 		if err != nil {
 			return err
 		}
-		if c.Waiting <= n {
+		if c.Waiting <= max(n, most) {
 			return nil
 		}
 		id := string(p.Value)

@@ -1,6 +1,7 @@
 package inbox_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"agent9/fsys"
 	"agent9/services/inbox"
+	"agent9/store"
+	"agent9/store/mem"
 )
 
 func TestOverflowGoesToDeadLetter(t *testing.T) {
@@ -190,6 +193,40 @@ func TestDeadLetterCommands(t *testing.T) {
 	for _, e := range []string{"inbox.replayed", "inbox.discarded"} {
 		require.True(t, slices.Contains(b.events, e), "%s in %s", e, strings.Join(b.events, " "))
 	}
+}
+
+// A gauge measures how many events come of one transaction.
+type gauge struct {
+	store.Updater
+	b    *box
+	most int
+}
+
+func (g *gauge) Update(ctx context.Context, f func(tx store.Store) error) error {
+	before := len(g.b.events)
+	err := g.Updater.Update(ctx, f)
+	g.most = max(g.most, len(g.b.events)-before)
+	return err
+}
+
+// TestALowerLimitIsReachedInSteps lowers the limit by more messages than others
+// should have to wait for.
+func TestALowerLimitIsReachedInSteps(t *testing.T) {
+	const many = 1500
+	b := &box{t: t}
+	g := &gauge{Updater: mem.New(), b: b}
+	b.st = g
+	b.start()
+	b.conf = inbox.Config{Limit: many, Overflow: inbox.DropOldest}
+	for range many {
+		b.send("first")
+	}
+	b.conf.Limit = 10
+	for i := range 5 {
+		b.send(fmt.Sprint(i))
+	}
+	require.Equal(t, "first first first first first 0 1 2 3 4", b.waiting())
+	require.Less(t, g.most, many/2)
 }
 
 func TestReplayWakesAWaiter(t *testing.T) {
