@@ -153,7 +153,7 @@ func (c *conn) worker(r *request) {
 // next reads a request, which it answers, or returns to be performed. An error
 // ends the connection.
 func (c *conn) next() (*request, error) {
-	if !c.in.ready() {
+	if !c.in.ready() || c.in.halfway() {
 		c.out.flush()
 	}
 	if err := c.out.wait(c.ctx); err != nil {

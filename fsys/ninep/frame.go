@@ -82,6 +82,7 @@ type frameReader struct {
 	buf   []byte // its part [start:end] has been read and not yet returned
 	start int
 	end   int
+	half  int    // of what was read last, if that is much; see halfway
 	large *frame // the frame last returned, if it did not fit buf
 
 	ctx  context.Context // of the waits for room
@@ -125,6 +126,19 @@ func (f *frameReader) ready() bool {
 	return have >= 4 && uint64(binary.LittleEndian.Uint32(f.buf[f.start:])) <= uint64(have)
 }
 
+// muchRead is so much that who asked can go on with half of the answers while
+// the other half is worked on.
+const muchRead = 256
+
+// halfway reports, once, that half of what was read together has been returned.
+func (f *frameReader) halfway() bool {
+	if f.half == 0 || f.start < f.half {
+		return false
+	}
+	f.half = 0
+	return true
+}
+
 // fill reads until n bytes are in buf.
 func (f *frameReader) fill(n int) error {
 	if f.start+n > len(f.buf) || f.start == f.end {
@@ -134,6 +148,9 @@ func (f *frameReader) fill(n int) error {
 	for f.end-f.start < n {
 		m, err := f.r.Read(f.buf[f.end:])
 		f.end += m
+		if f.half = 0; m >= muchRead {
+			f.half = f.end - m/2
+		}
 		if err != nil && f.end-f.start < n {
 			return err
 		}
