@@ -98,6 +98,19 @@ func TestFreePagesAreFoundAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	only, err := bolt.OpenWith(crashed, bolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := only.Get(t.Context(), "small"); err != nil {
+		t.Error(err)
+	}
+	if err := only.Probe(t.Context(), func(what string) { t.Error(what) }); err != nil {
+		t.Error(err)
+	}
+	if err := only.Close(); err != nil {
+		t.Error(err)
+	}
 	free := d.FreePages()
 	if err := d.Close(); err != nil {
 		t.Fatal(err)

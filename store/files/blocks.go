@@ -49,26 +49,27 @@ func newReading(ctx context.Context, file keys, p []byte, off int64) *reading {
 	return r
 }
 
-// free returns how much was read.
-func (r *reading) free() int {
+// end returns how much was read, if not err.
+func (r *reading) end(err error) (int, error) {
 	n := r.n
+	if err != nil {
+		n = 0
+	}
 	r.ctx, r.file, r.s, r.p, r.part = nil, keys{}, nil, nil, nil
 	readings.Put(r)
-	return n
+	return n, err
 }
 
 // read fills p from off, up to the file's size, as one moment saw it.
 func (t *Tree) read(ctx context.Context, file keys, p []byte, off int64) (int, error) {
 	r := newReading(ctx, file, p, off)
-	err := t.st.View(ctx, r.view)
-	return r.free(), err
+	return r.end(t.st.View(ctx, r.view))
 }
 
 // read fills p from off, up to the file's size, as s has it.
 func read(ctx context.Context, s store.Store, file keys, p []byte, off int64) (int, error) {
 	r := newReading(ctx, file, p, off)
-	err := r.doView(s)
-	return r.free(), err
+	return r.end(r.doView(s))
 }
 
 func (r *reading) doView(s store.Store) error {
@@ -85,7 +86,6 @@ func (r *reading) doView(s store.Store) error {
 		r.in = int(at % blockSize)
 		r.part = p[r.n:min(len(p), r.n+blockSize-r.in)]
 		if err := r.block(at / blockSize); err != nil {
-			r.n = 0
 			return err
 		}
 		r.n += len(r.part)
