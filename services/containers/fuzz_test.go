@@ -12,7 +12,7 @@ func FuzzRequest(f *testing.F) {
 	for _, s := range []string{
 		"echo hi", "", `{"commands":["a",{"argv":["b","c"],"env":{"X":"y"},"stdin":"z"}],"keep":true}`,
 		`{"files":{"a/b":"text","c":{"base64":"AAA="}},"repo":{"url":"https://example.com/x.git","ref":"main"}}`,
-		`{"files":{"../x":"y"}}`, `{"commands":["x"],"limits":{"time_s":5,"cpus":0.5,"network":true}}`, `{"keep":true}}`,
+		`{"files":{"../x":"y"}}`, `{"files":{".":"y"}}`, `{"commands":["x"],"limits":{"time_s":5,"cpus":0.5,"network":true}}`, `{"keep":true}}`,
 		`{"workspace":true,"keep":true,"max_cost_microusd":7}`, `[]`, `{"keep":true} x`,
 	} {
 		f.Add([]byte(s))

@@ -215,7 +215,7 @@ func (r *request) check() error {
 		}
 	}
 	for name := range r.Files {
-		if name == "" || path.IsAbs(name) || path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) {
+		if name == "" || name == "." || path.IsAbs(name) || path.Clean(name) != name || name == ".." || strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) {
 			return fsys.E(fsys.Invalid, fmt.Sprintf("files: %.80q is not a path below the workspace", name))
 		}
 	}

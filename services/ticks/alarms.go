@@ -44,7 +44,7 @@ func parseAlarm(words []string, now time.Time) (alarm, error) {
 	if strings.HasPrefix(first, "+") {
 		d, err := time.ParseDuration(first[1:])
 		if err != nil || d < 0 {
-			return alarm{}, fsys.E(fsys.Invalid, first+" is no time from now; such are +90s, +5m, +36h")
+			return alarm{}, fsys.E(fsys.Invalid, fmt.Sprintf("%.80s is no time from now; such are +90s, +5m, +36h", first))
 		}
 		return alarm{Next: now.Add(d).UnixMilli(), Text: strings.Join(words[1:], " ")}, nil
 	}
@@ -61,11 +61,11 @@ func parseAlarm(words []string, now time.Time) (alarm, error) {
 	}
 	schedule, err := cron.ParseStandard(spec)
 	if err != nil {
-		return alarm{}, fsys.E(fsys.Invalid, err.Error()+"; "+wantAlarm)
+		return alarm{}, fsys.E(fsys.Invalid, fmt.Sprintf("%.200s; %s", err, wantAlarm))
 	}
 	next := schedule.Next(now)
 	if next.IsZero() {
-		return alarm{}, fsys.E(fsys.Invalid, spec+" never comes")
+		return alarm{}, fsys.E(fsys.Invalid, fmt.Sprintf("%.80s never comes", spec))
 	}
 	return alarm{Cron: spec, Next: next.UnixMilli(), Text: strings.Join(words[n:], " ")}, nil
 }

@@ -12,6 +12,7 @@ func FuzzAlarm(f *testing.F) {
 	for _, s := range []string{
 		"+5m drink", "2030-01-31T08:00:00Z x", "@daily", "@every 1h text", "*/5 * * * * text", "TZ=Europe/Berlin 0 8 * * 1-5 text",
 		"TZ=Nowhere @daily", "'0 8 * * *' x", "30 2 31 2 *", "TZ=UTC", "TZ= @daily", "CRON_TZ=UTC 1 2 3 4 5", "@every -1h", "+-5m", "+99999999h",
+		strings.Repeat("\x04", 2000) + " 0 0 0 0",
 	} {
 		f.Add(s)
 	}
