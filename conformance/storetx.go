@@ -52,6 +52,8 @@ func storeGive(t *testing.T, s store.Updater) {
 		wantValue(t, in, "k", "given")
 		err := in.Update(ctx, func(tx store.Store) error { return store.Give(ctx, tx, "", nil) })
 		wantCode(t, "Give without a key", err, fsys.Invalid)
+		must(t, in.Update(ctx, func(tx store.Store) error { return store.Give(ctx, tx, "k", nil) }))
+		wantValue(t, in, "k", "")
 	}
 	must(t, store.Give(ctx, s, "outside", []byte("put")))
 	wantValue(t, s, "outside", "put")

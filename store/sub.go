@@ -76,6 +76,9 @@ func transaction(tx Store) (Store, Updater) {
 // Give is Put without a copy: value must not be changed before the transaction
 // that s belongs to has ended.
 func Give(ctx context.Context, s Store, key string, value []byte) error {
+	if value == nil {
+		value = []byte{} // in a transaction, nil deletes
+	}
 	switch v := s.(type) {
 	case *txView:
 		if err := Check(key, value); err != nil {

@@ -1,7 +1,5 @@
 package bolt
 
-import "go.etcd.io/bbolt"
-
 // mostListed is how many free pages are listed in the file with each commit.
 // The list is sorted and written as a whole, so that a long one, after much was
 // deleted, costs more than what is committed. With more free pages than that
@@ -23,5 +21,12 @@ func (d *DB) listAllFree() {
 		return
 	}
 	d.file.NoFreelistSync = false
-	d.guard(func() error { return d.file.Update(func(*bbolt.Tx) error { return nil }) })
+	d.guard(func() error {
+		tx, err := d.file.Begin(true)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // after a Commit it does nothing; of a damaged file it gives up the lock
+		return tx.Commit()
+	})
 }

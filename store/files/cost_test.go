@@ -138,7 +138,7 @@ func TestAllocations(t *testing.T) {
 		most float64
 		do   func() error
 	}{
-		"stat": {20, func() error { _, err := file.Stat(t.Context()); return err }},
+		"stat": {8, func() error { _, err := file.Stat(t.Context()); return err }},
 		"read": {10, func() error { _, err := fsys.ReadAt(t.Context(), h, p, 0); return err }},
 		"list": {10 * 300, func() error { _, err := fsys.List(t.Context(), tree.Root()); return err }},
 	} {
