@@ -31,6 +31,13 @@ func TestParents(t *testing.T) {
 	b.refused(bob, 21, "the job may cost 21 µ$, and 20 µ$ are left in all in account org")
 	b.want(bob, 0, 0, 0, 0) // from all or from none
 	b.want(team, 50, 0, 0, 0)
+	for a, want := range map[*budget.Account]budget.Micros{alice: 10, bob: 20, team: 20, org: 20} {
+		left, err := a.Left(t.Context())
+		b.must(err)
+		if u := b.usage(a); left == nil || *left != want || u.Left == nil || *u.Left != want || u.Overdrawn {
+			t.Errorf("%s: left is %v, and %v in usage, want %d", a.Name(), left, u.Left, want)
+		}
+	}
 	if err := b.admit(bob); err != nil {
 		t.Errorf("Admit: got %v", err)
 	}
@@ -53,6 +60,9 @@ func TestParents(t *testing.T) {
 	b.want(bob, 0, 20, 20, 20)
 	if _, err := b.take(bob, 1); fsys.CodeOf(err) != fsys.NotExist {
 		t.Errorf("Take below an account that is gone: got %v, want NotExist", err)
+	}
+	if u := b.usage(bob); u.Left == nil || *u.Left != 0 {
+		t.Errorf("below an account that is gone %v is left, want 0", u.Left)
 	}
 	ledger := b.ledger(team)
 	if !strings.Contains(ledger, `"kind":"settle","hold":"1","account":"alice","max_microusd":50,"cost_microusd":5,"what":"job 7","reason":"done"`) {

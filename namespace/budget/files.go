@@ -33,8 +33,7 @@ type Usage struct {
 	Held Micros `json:"held_microusd"`
 	// Holds is how many are open.
 	Holds int `json:"holds"`
-	// Left is what can be set aside now, as far as this account goes: null is
-	// no limit, and a negative amount overdrawn.
+	// Left is what [Account.Left] says, and Overdrawn that it is negative.
 	Left      *Micros `json:"left_microusd"`
 	Overdrawn bool    `json:"overdrawn"`
 	Tick      Window  `json:"tick"`
@@ -51,10 +50,31 @@ func (a *Account) Usage(ctx context.Context) (Usage, error) {
 	}
 	u := Usage{Held: b.totals.Held, Holds: b.totals.Holds, Parent: b.limits.Parent}
 	u.Tick, u.Day, u.Total = b.windows()
-	if w, limited := b.tightest(); limited {
-		u.Left, u.Overdrawn = w.Left, *w.Left < 0
+	if u.Left, err = a.Left(ctx); err != nil {
+		return Usage{}, err
 	}
+	u.Overdrawn = u.Left != nil && *u.Left < 0
 	return u, nil
+}
+
+// Left returns how much can really be set aside now: what is left of the
+// tightest window of this account and of all those above it. nil is no limit,
+// and a negative amount overdrawn. Below an account that is gone it is 0.
+func (a *Account) Left(ctx context.Context) (*Micros, error) {
+	chain, err := a.chain(ctx, nil)
+	if errors.Is(err, fsys.NotExist) {
+		return new(Micros(0)), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var left *Micros
+	for _, b := range chain {
+		if w, limited := b.tightest(); limited && (left == nil || *w.Left < *left) {
+			left = w.Left
+		}
+	}
+	return left, nil
 }
 
 // Limits returns what was last written to limits, or the defaults.
