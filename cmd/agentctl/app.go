@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agent9/cmd/internal/addr"
+	"agent9/cmd/internal/plain"
 )
 
 // run performs the command in args and returns the exit status, see statusOf.
@@ -15,9 +16,9 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	app := newApp()
 	// The parser cannot complete words and split -rf at the same time.
 	app.UseShortOptionHandling = args[len(args)-1] != completionFlag
-	app.Reader, app.Writer, app.ErrWriter = in, out, errOut
+	app.Reader, app.Writer, app.ErrWriter = in, plain.For(out), plain.For(errOut)
 	err := app.RunContext(ctx, interspersed(app, args))
-	return report(ctx, errOut, err)
+	return report(ctx, app.ErrWriter, err)
 }
 
 func newApp() *cli.App {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -197,7 +196,7 @@ func (s *session) awaits(agent, p string) {
 	if b, err := s.readFile(p); err != nil || json.Unmarshal(b, &status) != nil || status.Approval == "" {
 		return // what it waits for is said where the work is waited for
 	}
-	fmt.Fprintf(s.App.ErrWriter, "agentctl: it waits for approval %s: agentctl approve %s %[1]s\n", status.Approval, orDot(agent))
+	notice(s.App.ErrWriter, "it waits for approval %s: agentctl approve %s %[1]s", status.Approval, orDot(agent))
 }
 
 func orDot(agent string) string {

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"os"
-
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -23,7 +21,7 @@ empty directory, with master.key put there, it is a data directory.
 		OnUsageError: usageFailed,
 		Before:       takes(0, 0, ""),
 		Action: attached(func(s *session) error {
-			if f, ok := s.App.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			if plain.Terminal(s.App.Writer) != nil {
 				return usagef("a backup is not for a terminal; write it to a file: agentctl backup > agents.tar")
 			}
 			n, err := s.walk("backup")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -214,7 +215,7 @@ func (s *session) printBooks(b books) error {
 		fmt.Fprintf(out, "approval  above %s, within %v\n", dollars(*limits.Threshold), expires)
 	}
 	if usage.Parent != "" {
-		fmt.Fprintf(out, "account   %s\n", printable(usage.Parent))
+		fmt.Fprintf(out, "account   %s\n", plain.Line(usage.Parent))
 	}
 	if len(b.Ledger) > 0 {
 		fmt.Fprintln(out)

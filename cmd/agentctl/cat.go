@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -15,12 +16,17 @@ func catCommand() *cli.Command {
 		Usage:     "print files; a stream is followed until it ends",
 		ArgsUsage: "PATH...",
 		Description: `Reading begins at --offset, so a stream can be taken up again where it was
-left.
+left. A terminal is shown characters, and no commands to it: what is not text
+is a space or U+FFFD. With --raw, and always where the output is no terminal,
+the bytes are those of the file.
 
    agentctl cat agents/alice/status
    agentctl cat agents/alice/logs/trace
    agentctl cat --offset 4096 agents/alice/logs/trajectory`,
-		Flags:        []cli.Flag{&cli.Int64Flag{Name: "offset", Usage: "begin at byte `N`"}},
+		Flags: []cli.Flag{
+			&cli.Int64Flag{Name: "offset", Usage: "begin at byte `N`"},
+			&cli.BoolFlag{Name: "raw", Usage: "give a terminal the bytes as they are, which may command it"},
+		},
 		OnUsageError: usageFailed,
 		Before:       takes(1, -1, "a path"),
 		BashComplete: completePaths,
@@ -39,7 +45,11 @@ func (s *session) cat(p string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.copyTo(s.App.Writer, h, s.Int64("offset")); err != nil {
+	out := s.App.Writer
+	if s.Bool("raw") {
+		out = plain.Bare(out)
+	}
+	if err := s.copyTo(out, h, s.Int64("offset")); err != nil {
 		return err
 	}
 	return fsys.Finish(s.Context.Context, h)

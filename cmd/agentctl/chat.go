@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -82,9 +81,9 @@ func listSessions(s *session) error {
 	if err != nil {
 		return at(dir, err)
 	}
-	w := tabwriter.NewWriter(s.App.Writer, 0, 8, 2, ' ', 0)
+	t := newTable(s.App.Writer)
 	if !s.Bool("json") {
-		fmt.Fprintln(w, "SESSION\tSTATE\tPROMPTS\tWAITING\tACTIVE\tTITLE")
+		t = newTable(s.App.Writer, "SESSION", "STATE", "PROMPTS", "WAITING", "ACTIVE", "TITLE")
 	}
 	for _, e := range entries {
 		var r sessionReport
@@ -98,10 +97,10 @@ func listSessions(s *session) error {
 		case s.Bool("json"):
 			s.App.Writer.Write(r.raw)
 		default:
-			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%s\t%s\n", r.Session, r.State, r.Prompts, r.Waiting, r.Active, r.Title)
+			t.row(r.Session, r.State, r.Prompts, r.Waiting, r.Active, r.Title)
 		}
 	}
-	return w.Flush()
+	return t.flush()
 }
 
 // A talk is a session with a person, or what stands in for one, at this end.
@@ -246,7 +245,7 @@ func (t *talk) refused(err error) error {
 // notice tells the person something that is not of the conversation.
 func (t *talk) notice(text string) {
 	t.view.newline()
-	fmt.Fprintln(t.App.ErrWriter, "agentctl: "+oneLine(text))
+	notice(t.App.ErrWriter, "%s", text)
 }
 
 // path is that of a file of the session.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"agent9/cmd/internal/plain"
 )
 
 // A saying is what chat uses of a line of a transcript.
@@ -138,13 +140,13 @@ func (v *view) tell(l saying) {
 		if own && v.talk.terminal {
 			v.asking, v.atStart = false, true // he sees what he wrote
 		} else {
-			v.print(v.talk.App.Writer, l.Author+"> "+l.Text+string(l.Data))
+			v.print(v.talk.App.Writer, plain.Line(l.Author)+"> "+l.Text+string(l.Data))
 		}
 	case l.Outcome == "failed":
-		v.print(v.talk.App.ErrWriter, fmt.Sprintf("agentctl: prompt %d failed: %s", l.Prompt, l.Reason))
+		v.print(v.talk.App.ErrWriter, plain.Line(fmt.Sprintf("agentctl: prompt %d failed: %s", l.Prompt, l.Reason)))
 		v.talk.failed = v.talk.failed || own
 	case l.Outcome == "cancelled", l.Event == "cancelled":
-		v.print(v.talk.App.Writer, fmt.Sprintf("[prompt %d: %s]", l.Prompt, l.Reason))
+		v.print(v.talk.App.Writer, plain.Line(fmt.Sprintf("[prompt %d: %s]", l.Prompt, l.Reason)))
 	case l.Outcome == "interrupted":
 		v.print(v.talk.App.Writer, "[interrupted; the answer begins again]")
 	case l.Event != "" && l.Event != "created":
@@ -155,7 +157,7 @@ func (v *view) tell(l saying) {
 		if l.Reason != "" {
 			text += ": " + l.Reason
 		}
-		v.print(v.talk.App.Writer, "["+text+"]")
+		v.print(v.talk.App.Writer, plain.Line("["+text+"]"))
 	}
 	if l.final() {
 		delete(v.talk.own, l.Prompt)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 )
@@ -104,6 +105,14 @@ func completePaths(c *cli.Context) {
 	})(c)
 }
 
+// candidate offers word, unless a terminal would obey something in it: the shell
+// shows it as it is.
+func (s *session) candidate(word string) {
+	if plain.Line(word) == word {
+		fmt.Fprintln(s.App.Writer, word)
+	}
+}
+
 // offer prints the names in dir that begin with base, after prefix; with
 // slashes, a directory has one behind it.
 func (s *session) offer(dir fsys.Node, prefix, base string, slashes bool) error {
@@ -115,7 +124,7 @@ func (s *session) offer(dir fsys.Node, prefix, base string, slashes bool) error 
 		if n, ok := e.Node.(*ninep.Remote); ok && slashes && n.Kind() == fsys.Directory {
 			e.Name += "/"
 		}
-		fmt.Fprintln(s.App.Writer, prefix+e.Name)
+		s.candidate(prefix + e.Name)
 	}
 	return err
 }

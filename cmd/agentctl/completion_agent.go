@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
@@ -88,7 +87,7 @@ func completeTalks(c *cli.Context) {
 		names, err := s.names(join(dir, "sessions"))
 		for _, name := range names {
 			if s.NArg() == 1 && isNumber(name) && strings.HasPrefix(name, word) {
-				fmt.Fprintln(s.App.Writer, name)
+				s.candidate(name)
 			}
 		}
 		return err
@@ -116,7 +115,7 @@ func (s *session) offerFields(doc []byte, above, word string) {
 	}
 	for _, f := range fields {
 		if strings.HasPrefix(above+f.name, word) {
-			fmt.Fprintln(s.App.Writer, above+f.name)
+			s.candidate(above + f.name)
 		}
 		s.offerFields(f.value, above+f.name+".", word)
 	}
@@ -131,7 +130,7 @@ func completeCopy(c *cli.Context) {
 			names, err := s.allAgents()
 			for _, dir := range names {
 				if name := path.Base(dir) + ":"; dir != "" && strings.HasPrefix(name, word) {
-					fmt.Fprintln(s.App.Writer, name)
+					s.candidate(name)
 				}
 			}
 			return err

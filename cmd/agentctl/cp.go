@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -75,7 +74,7 @@ func cp(s *session) error {
 	}
 	c.meter.done()
 	if c.skipped > 0 {
-		fmt.Fprintf(s.App.ErrWriter, "agentctl: %d were left out, such as %s\n", c.skipped, c.example)
+		notice(s.App.ErrWriter, "%d were left out, such as %s", c.skipped, c.example)
 	}
 	return c.failed
 }

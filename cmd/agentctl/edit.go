@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -82,7 +83,7 @@ func storeEdited(c *cli.Context, p, draft string, before []byte) error {
 		return err
 	}
 	if was, err := compacted(before); err == nil && bytes.Equal(was, doc) {
-		fmt.Fprintln(c.App.ErrWriter, "agentctl: nothing was changed")
+		notice(c.App.ErrWriter, "nothing was changed")
 		return nil
 	}
 	return attached(func(s *session) error {
@@ -109,7 +110,7 @@ func runEditor(c *cli.Context, file string) error {
 		words = []string{fallback}
 	}
 	cmd := exec.Command(words[0], append(words[1:], file)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.App.Reader, c.App.Writer, c.App.ErrWriter
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.App.Reader, plain.Bare(c.App.Writer), plain.Bare(c.App.ErrWriter)
 	if err := cmd.Run(); err != nil {
 		return fsys.E(fsys.Canceled, fmt.Sprintf("the editor, %s, failed: %v; nothing was changed", editor, err))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -94,8 +95,13 @@ func report(ctx context.Context, w io.Writer, err error) int {
 	if errors.As(err, &u) {
 		text = u.Error()
 	}
-	fmt.Fprintf(w, "agentctl: %s\n", printable(oneLine(text)))
+	notice(w, "%s", text)
 	return status
+}
+
+// notice tells a person something on a line of its own.
+func notice(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, "agentctl: %s\n", plain.Line(oneLine(fmt.Sprintf(format, args...))))
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"agent9/cmd/internal/plain"
 )
 
 // eventLines shows lines of JSON, as events are, to a person: the time, whose
@@ -53,7 +55,7 @@ func (e *eventLines) show(line []byte) error {
 	if err == nil {
 		text = eventText(fields)
 	}
-	_, err = fmt.Fprintln(e.w, printable(text))
+	_, err = fmt.Fprintln(e.w, plain.Line(text))
 	return err
 }
 

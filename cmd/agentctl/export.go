@@ -2,11 +2,10 @@ package main
 
 import (
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -32,7 +31,7 @@ are never in it.
 		Before:       takes(1, 1, "an agent"),
 		BashComplete: completeAgents,
 		Action: attached(func(s *session) error {
-			if f, ok := s.App.Writer.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			if plain.Terminal(s.App.Writer) != nil {
 				return usagef("a bundle is not for a terminal; write it to a file: agentctl export %s > %[1]s.tar", s.Args().First())
 			}
 			dir, err := s.bundles()

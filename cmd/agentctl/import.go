@@ -102,7 +102,7 @@ func (s *session) imported(reply []byte) error {
 		return at("bundles/new", err)
 	}
 	if made.Was != "" && made.Mode != "clone" {
-		fmt.Fprintf(s.App.ErrWriter, "agentctl: %s has a new identity: its public key is %s, and was %s\n", made.Name, made.Pubkey, made.Was)
+		notice(s.App.ErrWriter, "%s has a new identity: its public key is %s, and was %s", made.Name, made.Pubkey, made.Was)
 	}
 	_, err := fmt.Fprintln(s.App.Writer, "agents/"+made.Name)
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -195,7 +196,7 @@ func section(w io.Writer, heading string, n int, line func(i int) string) {
 	}
 	fmt.Fprintf(w, "\n%s\n", heading)
 	for i := range min(n, maxSection) {
-		fmt.Fprintf(w, "  %s\n", printable(line(i)))
+		fmt.Fprintf(w, "  %s\n", plain.Line(line(i)))
 	}
 	if n > maxSection {
 		fmt.Fprintf(w, "  and %d more\n", n-maxSection)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -57,13 +58,13 @@ func (s *session) ls(p string, titled bool) error {
 		return err
 	}
 	if titled {
-		fmt.Fprintf(s.App.Writer, "%s:\n", cmp.Or(path.Clean(p), "/"))
+		fmt.Fprintf(s.App.Writer, "%s:\n", plain.Line(cmp.Or(path.Clean(p), "/")))
 	}
 	if s.Bool("long") {
 		return s.long(entries)
 	}
 	for _, e := range entries {
-		if _, err := io.WriteString(s.App.Writer, e.Name+"\n"); err != nil {
+		if _, err := io.WriteString(s.App.Writer, plain.Line(e.Name)+"\n"); err != nil {
 			return err
 		}
 	}
@@ -85,7 +86,7 @@ func (s *session) long(entries []fsys.Entry) error {
 			continue
 		}
 		if err == nil {
-			_, err = fmt.Fprintf(s.App.Writer, "%s %*d %-20s %s\n", mode(infos[i]), width, infos[i].Size, when(infos[i].ModTime), e.Name)
+			_, err = fmt.Fprintf(s.App.Writer, "%s %*d %-20s %s\n", mode(infos[i]), width, infos[i].Size, when(infos[i].ModTime), plain.Line(e.Name))
 		}
 		if err != nil {
 			return at(e.Name, err)

@@ -7,12 +7,17 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
+
+// What others wrote does not command a terminal: [run] makes App.Writer and
+// App.ErrWriter of terminals such that it cannot, and what is a line for a
+// person, in a pipe too, goes through [plain.Line]. plain.Bare is for the
+// sequences of our own, and for what is meant to be the user's terminal.
 
 // jsonFlag is that of a command whose output is otherwise for people: JSON
 // lines, an object each, whose fields are called as in the tree's files.
@@ -36,23 +41,12 @@ func (t *table) row(cells ...any) {
 		if i > 0 {
 			io.WriteString(t.w, "\t")
 		}
-		io.WriteString(t.w, printable(fmt.Sprint(c)))
+		io.WriteString(t.w, plain.Line(fmt.Sprint(c)))
 	}
 	io.WriteString(t.w, "\n")
 }
 
 func (t *table) flush() error { return t.w.Flush() }
-
-// printable is text without what would command a terminal, or break a table:
-// agents, models and other people wrote it.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
 
 // printJSON prints v as a line of JSON.
 func (s *session) printJSON(v any) error {
@@ -60,12 +54,15 @@ func (s *session) printJSON(v any) error {
 	return err
 }
 
-// raw is a JSON file's content as part of a JSON object.
+// raw is a JSON file's content as part of a JSON object; a text if it is no JSON.
 func raw(b []byte) json.RawMessage {
-	if b = bytes.TrimSpace(b); len(b) > 0 {
-		return b
+	switch b = bytes.TrimSpace(b); {
+	case len(b) == 0:
+		return json.RawMessage("null")
+	case !json.Valid(b):
+		return bytes.TrimSpace(fsys.Line(string(b)))
 	}
-	return json.RawMessage("null")
+	return b
 }
 
 // short is text cut to n characters.

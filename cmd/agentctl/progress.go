@@ -3,8 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
+
+	"agent9/cmd/internal/plain"
 
 	"golang.org/x/term"
 )
@@ -32,8 +33,8 @@ const (
 // newMeter returns a meter, which shows nothing if quiet or without a terminal.
 func (s *session) newMeter(quiet bool) *meter {
 	m := &meter{began: time.Now(), width: 80}
-	f, ok := s.App.ErrWriter.(*os.File)
-	if !ok || quiet || !term.IsTerminal(int(f.Fd())) {
+	f := plain.Terminal(s.App.ErrWriter)
+	if f == nil || quiet {
 		return m
 	}
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 20 {
@@ -90,7 +91,7 @@ func (m *meter) show() {
 	if m.files > 0 {
 		text = fmt.Sprintf("%d files  %s  %s", m.files, text, m.what)
 	}
-	fmt.Fprintf(m.w, "\r\x1b[K%s", short(printable(text), m.width-1))
+	fmt.Fprintf(m.w, "\r\x1b[K%s", short(plain.Line(text), m.width-1))
 }
 
 // clear takes the line away, for something else to be said.

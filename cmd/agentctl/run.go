@@ -34,7 +34,8 @@ func runCommand() *cli.Command {
 arguments. What it writes is printed as it comes, and with --stdin it reads what
 this program is given. An interrupt ends the session; with --keep it is left
 open, and its directory is printed on standard error; with --detach the
-directory is printed, and nothing waited for.
+directory is printed, and nothing waited for. A terminal is shown text only; for
+colours and the like, agentctl shell makes it the sandbox's.
 
    agentctl run alice 'echo hello | tr a-z A-Z'
    agentctl run alice --image python:3-slim -- python3 -c 'print(6 * 7)'
@@ -232,6 +233,6 @@ func (s *session) order(ctx context.Context, ctl, command string) {
 		h.Close()
 	}
 	if err != nil {
-		fmt.Fprintf(s.App.ErrWriter, "agentctl: %s: %s: %s\n", ctl, command, words(err))
+		notice(s.App.ErrWriter, "%s: %s: %s", ctl, command, words(err))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -21,7 +22,8 @@ func shellCommand() *cli.Command {
 		Description: `SESSION is the number of a session that runs; without one, a session is made,
 and ends with the shell. COMMAND is run instead of a shell. On a terminal,
 every key goes to the sandbox, Ctrl-C as well; otherwise standard input is what
-the command reads. The exit status is that of the command.
+the command reads. The exit status is that of the command. The terminal is the
+sandbox's meanwhile: what runs there may give it any command.
 
    agentctl shell alice
    agentctl shell alice 17
@@ -117,7 +119,7 @@ func (s *session) interact(dir string, t *terminal) (exitStatus, error) {
 		go t.watch(ctx, func(rows, cols int) {
 			s.converse(ctx, join(dir, "ctl"), fmt.Appendf(nil, "resize %d %d\n", rows, cols))
 		})
-		err = s.copyStream(s.App.Writer, join(dir, "output"))
+		err = s.copyStream(plain.Bare(s.App.Writer), join(dir, "output"))
 	}
 	code, failed := s.exitCode(dir, false)
 	return code, errors.Join(err, failed)

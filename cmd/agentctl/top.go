@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"agent9/cmd/internal/plain"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -32,7 +34,7 @@ no terminal, it is printed once. Without colours if NO_COLOR is set.
 
 func top(s *session) error {
 	b := newBoard(s)
-	in, out := openTerminal(s.App.Reader), outputTerminal(s.App.Writer)
+	in, out := openTerminal(s.App.Reader), plain.Terminal(s.App.Writer) != nil
 	if !s.Bool("once") && !s.Bool("json") && in != nil && out {
 		return b.live(in)
 	}

@@ -5,18 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"golang.org/x/term"
-
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
-
-func outputTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
 
 // refreshEvery is how often the board is read and shown, and relistEvery how
 // often it is compared with all that there is: a stream of events does not wait
@@ -42,8 +35,9 @@ func (b *board) live(t *terminal) error {
 		return err
 	}
 	defer restore()
-	io.WriteString(b.App.Writer, enterScreen)
-	defer io.WriteString(b.App.Writer, leaveScreen)
+	out := plain.Bare(b.App.Writer)
+	io.WriteString(out, enterScreen)
+	defer io.WriteString(out, leaveScreen)
 
 	v := newTopView(t)
 	resized := make(chan struct{}, 1)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"agent9/cmd/internal/plain"
 )
 
 func TestTopOnce(t *testing.T) {
@@ -58,8 +60,8 @@ func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain ü 日本": "plain ü 日本", "a\x1b[2Jb": "a [2Jb", "a\nb\tc": "a b c", "\u009b31m": " 31m", "x\u202ey": "x y",
 	} {
-		if got := printable(text); got != want {
-			t.Errorf("printable(%q) = %q, want %q", text, got, want)
+		if got := plain.Line(text); got != want {
+			t.Errorf("plain.Line(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

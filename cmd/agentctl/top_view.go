@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agent9/cmd/internal/plain"
 )
 
 // A topView is the board on a terminal. Only lines that differ from what is there
@@ -81,7 +83,7 @@ func (v *topView) draw(b *board) {
 	}
 	v.shown = lines
 	if out.Len() > 0 {
-		io.WriteString(b.App.Writer, out.String())
+		io.WriteString(plain.Bare(b.App.Writer), out.String())
 	}
 }
 
@@ -89,7 +91,7 @@ func (v *topView) draw(b *board) {
 func (v *topView) lines(b *board) []string {
 	works, agents := b.works(), b.sorted(v.order)
 	var lines []string
-	add := func(style, text string) { lines = append(lines, v.styled(style, short(text, v.cols))) }
+	add := func(style, text string) { lines = append(lines, v.styled(style, short(plain.Line(text), v.cols))) }
 	for _, text := range summary(b) {
 		add("", text)
 	}
@@ -187,6 +189,7 @@ func columns(rows [][]string) []string {
 	width := map[int]int{}
 	for _, row := range rows {
 		for i, cell := range row {
+			row[i] = plain.Line(cell)
 			width[i] = max(width[i], len([]rune(cell)))
 		}
 	}
@@ -211,7 +214,7 @@ func workLines(list []*work, now time.Time) []string {
 	rows := [][]string{{"WORK", "AGENT", "STATE", "FOR", "HELD", "COST", "WHAT"}}
 	for _, w := range list {
 		rows = append(rows, []string{
-			w.Kind + " " + w.Number, short(w.Agent, maxCell), w.State, lasted(w, now), dollars(w.Held), dollars(w.Cost), short(printable(w.What), 2*maxCell),
+			w.Kind + " " + w.Number, short(w.Agent, maxCell), w.State, lasted(w, now), dollars(w.Held), dollars(w.Cost), short(w.What, 2*maxCell),
 		})
 	}
 	return columns(rows)
@@ -244,7 +247,7 @@ func lastEvent(a *agentRow) string {
 	if a.event == "" {
 		return ""
 	}
-	return a.last.Local().Format("15:04:05") + " " + printable(a.event)
+	return a.last.Local().Format("15:04:05") + " " + a.event
 }
 
 func pad(text string, n int) string {

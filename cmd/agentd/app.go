@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agent9/cmd/internal/addr"
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
@@ -76,8 +77,11 @@ func app() *cli.App {
 		EnableBashCompletion:   true,
 		UseShortOptionHandling: true,
 		HideHelpCommand:        true,
-		Commands:               []*cli.Command{fsckCommand(), rekeyCommand()},
-		ExitErrHandler:         func(*cli.Context, error) {}, // main prints it
+		// Names and texts that others chose are in what a person reads here.
+		Writer:         plain.NewWriter(os.Stdout),
+		ErrWriter:      plain.NewWriter(os.Stderr),
+		Commands:       []*cli.Command{fsckCommand(), rekeyCommand()},
+		ExitErrHandler: func(*cli.Context, error) {}, // main prints it
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
 			return usage(fsys.E(fsys.Invalid, err.Error()+"; see agentd --help"))
 		},
@@ -132,9 +136,9 @@ func app() *cli.App {
 				maxConns:   c.Int("max-connections"),
 				memory:     ninep.NewMemory(c.Int64("max-memory") << 20),
 				debug:      c.Bool("debug"),
-				messages:   os.Stderr,
+				messages:   c.App.ErrWriter,
 				getenv:     os.Getenv,
-				listening:  func(at string) { fmt.Fprintln(os.Stderr, "listening on "+at) },
+				listening:  func(at string) { fmt.Fprintln(c.App.ErrWriter, "listening on "+at) },
 			})
 		},
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
 
@@ -16,12 +18,14 @@ func main() {
 	noDump()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := app().RunContext(ctx, os.Args); err != nil {
+	a := app()
+	log.SetOutput(a.ErrWriter) // that of the libraries, and of slog
+	if err := a.RunContext(ctx, os.Args); err != nil {
 		reason := fsys.ReasonOf(err)
 		if reason == "" {
 			reason = err.Error()
 		}
-		fmt.Fprintln(os.Stderr, "agentd: "+reason)
+		fmt.Fprintln(a.ErrWriter, "agentd: "+plain.Line(reason))
 		stop()
 		if errors.Is(err, errUsage) {
 			os.Exit(2)
