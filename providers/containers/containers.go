@@ -90,6 +90,9 @@ type Info struct {
 	// A request for a limit that cannot be had is refused by who must have it;
 	// see services/containers.
 	Enforced []string `json:"enforced"`
+	// Left names what the provider could not remove: the operator has to see to
+	// it. It is in nobody's way.
+	Left []string `json:"left,omitempty"`
 }
 
 // Image is something that a sandbox can be made of.

@@ -17,6 +17,7 @@ type providerInfo struct {
 type providerHealth struct {
 	OK    bool          `json:"ok"`
 	Error *keep.Failure `json:"error,omitempty"`
+	Left  []string      `json:"left,omitempty"` // see provider.Info
 }
 
 func (s *Service) providerDir(r *provider.Runner) fsys.Node {
@@ -38,11 +39,11 @@ func (s *Service) providerDir(r *provider.Runner) fsys.Node {
 			return lines, nil
 		})},
 		fsys.Entry{Name: "health", Node: fsys.JSON(func(ctx context.Context) (providerHealth, error) {
-			_, err := s.info(ctx, r)
+			info, err := s.info(ctx, r)
 			if err != nil {
 				return providerHealth{Error: keep.FailureOf(err)}, nil
 			}
-			return providerHealth{OK: true}, nil
+			return providerHealth{OK: true, Left: info.Left}, nil
 		})},
 	)
 }

@@ -74,7 +74,7 @@ func (p *Provider) Info(ctx context.Context) (containers.Info, error) {
 	}
 	info := containers.Info{
 		Driver: "bwrap", Version: version, Arch: runtime.GOARCH,
-		Isolated: true, Enforced: p.engine.enforces(),
+		Isolated: true, Enforced: p.engine.enforces(), Left: p.Left(),
 	}
 	if len(p.images) > 0 {
 		info.DefaultImage = thisMachine
@@ -102,7 +102,7 @@ func (p *Provider) ready(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fsys.Wrap(fsys.Unavailable, "trying bubblewrap", err)
 	}
-	defer os.RemoveAll(dir)
+	defer p.Drop(dir)
 	if err := p.engine.probe(ctx, dir); err != nil {
 		return "", err
 	}

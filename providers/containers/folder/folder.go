@@ -8,7 +8,7 @@
 //	<dir>/sandboxes/<id>/workspace/     unless it has one that persists
 //	<dir>/sandboxes/<id>/skills/
 //	<dir>/sandboxes/.new-<id>           being made; swept by New
-//	<dir>/sandboxes/.gone-<id>          being removed; swept by New
+//	<dir>/sandboxes/.gone-<id>          being removed; swept by New, and later if need be
 //	<dir>/workspaces/<name>/            one that persists
 //
 // One daemon uses a folder at a time. A workspace that persists is locked
@@ -92,28 +92,26 @@ type Store struct {
 
 	mu     sync.Mutex
 	loaded map[string]*Sandbox
+	left   map[string]bool // paths of what could not be removed or used
+	tried  time.Time       // when that was tried last
 }
 
 // New returns the sandboxes below config.Dir, after removing what an earlier
-// daemon made or removed by half.
+// daemon made or removed by half. What cannot be removed does not matter to it.
 func New(config Config, engine Engine) (*Store, error) {
 	dir, err := filepath.Abs(config.Dir)
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Invalid, "the folder for sandboxes", err)
 	}
 	config.Dir = dir
-	s := &Store{config: config, engine: engine, loaded: map[string]*Sandbox{}}
+	s := &Store{config: config, engine: engine, loaded: map[string]*Sandbox{}, left: map[string]bool{}}
 	for _, d := range []string{s.sandboxes(), s.workspaces()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fsys.Wrap(fsys.Internal, "the folder for sandboxes", err)
 		}
-		halves, err := filepath.Glob(filepath.Join(globQuote(d), ".*-*"))
-		if err != nil {
-			return nil, fsys.Wrap(fsys.Internal, "the folder for sandboxes", err)
-		}
-		for _, half := range halves {
-			if err := removeAll(half); err != nil {
-				return nil, fsys.Wrap(fsys.Internal, "what is left of a sandbox", err)
+		for _, name := range names(d) {
+			if strings.HasPrefix(name, ".") {
+				s.remove(filepath.Join(d, name))
 			}
 		}
 	}
@@ -123,18 +121,16 @@ func New(config Config, engine Engine) (*Store, error) {
 func (s *Store) sandboxes() string  { return filepath.Join(s.config.Dir, "sandboxes") }
 func (s *Store) workspaces() string { return filepath.Join(s.config.Dir, "workspaces") }
 
-// Scratch makes a directory for a while; New sweeps what nobody removed.
+// Scratch makes a directory for a while; Drop removes it, or else New.
 func (s *Store) Scratch() (dir string, err error) {
 	dir, err = os.MkdirTemp(s.sandboxes(), ".new-")
 	return dir, fsys.Wrap(fsys.Internal, "a folder for a while", err)
 }
 
-var noSandbox = fsys.E(fsys.NotExist, "no sandbox has this name")
+// Drop removes what Scratch made.
+func (s *Store) Drop(dir string) { s.remove(dir) }
 
-// globQuote returns a pattern that matches dir only.
-func globQuote(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
-}
+var noSandbox = fsys.E(fsys.NotExist, "no sandbox has this name")
 
 // Create makes the folder of a sandbox; see [containers.Provider].
 func (s *Store) Create(ctx context.Context, spec containers.Spec, _ func(string)) (containers.Sandbox, error) {
@@ -148,10 +144,12 @@ func (s *Store) Create(ctx context.Context, spec containers.Spec, _ func(string)
 	id := "a9" + hex.EncodeToString(random[:])
 	half := filepath.Join(s.sandboxes(), ".new-"+id)
 	if err := s.fill(ctx, half, spec); err != nil {
-		return nil, errors.Join(err, removeAll(half))
+		s.remove(half)
+		return nil, err
 	}
 	if err := os.Rename(half, filepath.Join(s.sandboxes(), id)); err != nil {
-		return nil, errors.Join(fsys.Wrap(fsys.Internal, "the sandbox's folder", err), removeAll(half))
+		s.remove(half)
+		return nil, fsys.Wrap(fsys.Internal, "the sandbox's folder", err)
 	}
 	return s.load(id)
 }
@@ -198,23 +196,21 @@ func (s *Store) Open(_ context.Context, id string) (containers.Sandbox, error) {
 	return sb, nil
 }
 
-// List returns every sandbox; see [containers.Provider].
+// List returns every sandbox that can be used; see [containers.Provider]. The
+// others are left over.
 func (s *Store) List(ctx context.Context) ([]containers.Found, error) {
-	entries, err := os.ReadDir(s.sandboxes())
-	if err != nil {
-		return nil, fsys.Wrap(fsys.Internal, "the sandboxes", err)
-	}
 	var found []containers.Found
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
+	for _, name := range names(s.sandboxes()) {
+		if strings.HasPrefix(name, ".") {
 			continue
 		}
-		sb, err := s.load(e.Name())
+		sb, err := s.load(name)
 		if errors.Is(err, fsys.NotExist) {
 			continue // removed meanwhile
 		}
 		if err != nil {
-			return nil, err
+			s.leave(filepath.Join(s.sandboxes(), name), err)
+			continue
 		}
 		found = append(found, containers.Found{ID: sb.id, Name: sb.name(), Running: sb.running()})
 	}

@@ -232,7 +232,7 @@ func (s *Sandbox) Remove(ctx context.Context) error {
 	if gone {
 		return nil
 	}
-	if err := discard(s.dir); err != nil {
+	if err := s.store.discard(s.dir); err != nil {
 		s.mu.Lock()
 		s.removed = false
 		s.mu.Unlock()

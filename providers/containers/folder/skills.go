@@ -11,6 +11,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/containers"
+	"agent9/providers/containers/deep"
 )
 
 // writeSkills writes files below dir, for everybody to read.
@@ -49,7 +50,7 @@ func (p Place) CopySkills() (string, error) {
 		return "", err
 	}
 	to := filepath.Join(p.Workspace, skillsDir)
-	if err := removeAll(to); err != nil {
+	if err := deep.RemoveAll(to); err != nil {
 		return "", err
 	}
 	if err := os.CopyFS(to, os.DirFS(p.Skills)); err != nil {

@@ -99,60 +99,23 @@ func (s *Store) RemoveWorkspace(_ context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	return discard(dir)
+	return s.discard(dir)
 }
 
-// discard removes dir, by way of a name that New sweeps.
-func discard(dir string) error {
+// discard takes dir away, by way of a name that is swept: what cannot be
+// removed now is left over, and no longer in anybody's way.
+func (s *Store) discard(dir string) error {
 	gone, err := os.MkdirTemp(filepath.Dir(dir), ".gone-")
 	if err == nil {
 		err = os.Rename(dir, filepath.Join(gone, "it"))
 	}
-	if gone != "" {
-		err = errors.Join(err, removeAll(gone))
-	}
 	if err != nil {
+		if gone != "" {
+			os.Remove(gone)
+		}
 		return fsys.Wrap(fsys.Internal, "removing a folder", err)
 	}
+	s.remove(gone)
+	s.retry()
 	return nil
-}
-
-// removals is how often removeAll begins again when something was put into a
-// directory meanwhile: who does that is about to end.
-const removals = 10
-
-// removeAll is os.RemoveAll that also removes directories whose permissions
-// forbid it, as long as they are ours.
-func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
-	for n := 1; n < removals && errors.Is(err, syscall.ENOTEMPTY); n++ {
-		err = os.RemoveAll(dir)
-	}
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return os.Chmod(dir, 0o700)
-	}
-	allow(root, ".")
-	root.Close()
-	return os.RemoveAll(dir)
-}
-
-// allow lets the owner into every directory below name. What fails is told by
-// the removal that follows.
-func allow(root *os.Root, name string) {
-	root.Chmod(name, 0o700)
-	dir, err := root.Open(name)
-	if err != nil {
-		return
-	}
-	entries, _ := dir.ReadDir(-1)
-	dir.Close()
-	for _, e := range entries {
-		if e.IsDir() {
-			allow(root, filepath.Join(name, e.Name()))
-		}
-	}
 }

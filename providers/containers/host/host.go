@@ -75,7 +75,7 @@ func (p *Provider) Info(context.Context) (containers.Info, error) {
 	if _, err := exec.LookPath(p.helper); err != nil {
 		return containers.Info{}, noHelper
 	}
-	return containers.Info{Driver: "host", Version: runtime.GOOS, Arch: runtime.GOARCH}, nil
+	return containers.Info{Driver: "host", Version: runtime.GOOS, Arch: runtime.GOARCH, Left: p.Left()}, nil
 }
 
 var noHelper = fsys.E(fsys.Unavailable, "the program a9, which every sandbox needs, is not where agentd looks for it: install it beside agentd")
