@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,7 +19,9 @@ func mountCommand() *cli.Command {
 		ArgsUsage: "DIR [AGENT]",
 		Description: `DIR must be an empty directory. The command returns when the tree is there, and
 serves it in the background until "agentctl umount DIR". An interrupted read
-ends at once, whatever it waits for.
+ends at once, whatever it waits for. The mount outlives its daemon: for five
+seconds programs wait, then they get "Input/output error", until the daemon is
+back. Nothing is ever written to the directory below.
 
    agentctl mount /n/agents
    agentctl mount /n/alice alice`,
@@ -52,37 +57,81 @@ func completeMount(c *cli.Context) {
 	})(c)
 }
 
-// serveMount shows the tree until it is unmounted or c ends.
+// serveMount shows the tree until it is unmounted or c ends. When the daemon
+// goes away the mount stays, and shows the tree again when it can be reached.
 func serveMount(c *cli.Context, dir, agent string) (err error) {
 	up := readiness()
 	defer func() { up.tell(err) }()
-	s, err := dial(c, "9P2000.L")
+	s, root, err := attach(c, agent)
 	if err != nil {
 		return err
 	}
-	defer s.client.Close()
-	root, err := s.mountRoot(agent)
-	if err != nil {
-		return err
-	}
+	defer func() {
+		if s != nil {
+			s.client.Close()
+		}
+	}()
 	m, err := fuse.Mount(c.Context, root, dir, fuse.Options{AllowOther: c.Bool("allow-other")})
 	if err != nil {
 		return err // which names dir
 	}
 	up.tell(nil)
-	gone := make(chan struct{})
+	shown, cancel := context.WithCancel(c.Context)
+	defer cancel()
 	go func() {
 		m.Wait()
-		close(gone)
+		cancel()
 	}()
-	select {
-	case <-gone:
-		return nil
-	case <-c.Done():
-		return at(dir, m.Unmount())
-	case <-s.client.Done():
-		m.Unmount()
-		return at(dir, fsys.E(fsys.Unavailable, "the daemon is gone; it is unmounted"))
+	for {
+		select {
+		case <-shown.Done():
+			return at(dir, m.Unmount())
+		case <-s.client.Done():
+		}
+		m.Lost()
+		fmt.Fprintf(c.App.ErrWriter, "%s: the daemon is gone; the mount waits for it\n", dir)
+		s.client.Close()
+		if s, root, err = attachAgain(shown, c, agent); err != nil {
+			return at(dir, m.Unmount())
+		}
+		m.Return(root)
+		fmt.Fprintf(c.App.ErrWriter, "%s: the daemon is back\n", dir)
+	}
+}
+
+// attach connects, and returns what is shown: the tree of agent, or everything.
+func attach(c *cli.Context, agent string) (*session, fsys.Node, error) {
+	s, err := dial(c, "9P2000.L")
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := s.mountRoot(agent)
+	if err != nil {
+		s.client.Close()
+		return nil, nil, err
+	}
+	return s, root, nil
+}
+
+// Between two attempts to attach again.
+const (
+	firstPause = 50 * time.Millisecond
+	mostPause  = 2 * time.Second
+)
+
+// attachAgain attaches, as often as it must, until ctx ends.
+func attachAgain(ctx context.Context, c *cli.Context, agent string) (*session, fsys.Node, error) {
+	for pause := firstPause; ; pause = min(2*pause, mostPause) {
+		if s, root, err := attach(c, agent); err == nil {
+			return s, root, nil
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return nil, nil, context.Cause(ctx)
+		}
 	}
 }
 

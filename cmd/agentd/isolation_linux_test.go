@@ -22,15 +22,20 @@ func mounted(t *testing.T, address, dir, token string) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		t.Skipf("no FUSE: %v", err)
-	} else {
-		f.Close()
-	}
+	needFUSE(t)
 	if out, ok := ctl(t, "tcp:"+address, "", "--token", token, "mount", dir); !ok {
 		t.Fatal(out)
 	}
 	t.Cleanup(func() { ctl(t, "tcp:"+address, "", "umount", dir) })
+}
+
+func needFUSE(t *testing.T) {
+	t.Helper()
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no FUSE: %v", err)
+	}
+	f.Close()
 }
 
 // changes are what a program may try to a file at path, beside reading it; each

@@ -12,11 +12,10 @@ import (
 )
 
 func (t *tree) Mkdir(cancel <-chan struct{}, input *gofuse.MkdirIn, name string, out *gofuse.EntryOut) gofuse.Status {
-	dir, st := t.inode(input.NodeId)
+	dir, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	t.inodes.changing(dir)
 	defer t.inodes.changing(dir)
@@ -39,11 +38,10 @@ func (t *tree) Mkdir(cancel <-chan struct{}, input *gofuse.MkdirIn, name string,
 
 // Unlink and Rmdir differ only in what the kernel has checked.
 func (t *tree) Unlink(cancel <-chan struct{}, h *gofuse.InHeader, name string) gofuse.Status {
-	dir, st := t.inode(h.NodeId)
+	dir, r, st := t.begin(cancel, h.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	t.inodes.changing(dir)
 	defer t.inodes.changing(dir)
@@ -78,16 +76,16 @@ func (t *tree) named(ctx context.Context, in, dir *inode, name string) (fsys.Nod
 const renameNoReplace = 1
 
 func (t *tree) Rename(cancel <-chan struct{}, input *gofuse.RenameIn, name, newName string) gofuse.Status {
-	dir, st := t.inode(input.NodeId)
 	switch {
-	case !st.Ok():
-		return st
 	case input.Newdir != input.NodeId:
 		return errno(fsys.CrossDir)
 	case input.Flags&^renameNoReplace != 0:
 		return gofuse.EINVAL
 	}
-	r := t.begin(cancel)
+	dir, r, st := t.begin(cancel, input.NodeId)
+	if !st.Ok() {
+		return st
+	}
 	defer r.end()
 	t.inodes.changing(dir)
 	defer t.inodes.changing(dir)
@@ -111,11 +109,10 @@ func (t *tree) Rename(cancel <-chan struct{}, input *gofuse.RenameIn, name, newN
 }
 
 func (t *tree) SetAttr(cancel <-chan struct{}, input *gofuse.SetAttrIn, out *gofuse.AttrOut) gofuse.Status {
-	in, st := t.inode(input.NodeId)
+	in, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	t.inodes.changing(in)
 	defer t.inodes.changing(in)

@@ -36,11 +36,10 @@ type listed struct {
 }
 
 func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
-	in, st := t.inode(input.NodeId)
+	in, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	list, err := t.list(r, in)
 	if err != nil {
@@ -124,7 +123,10 @@ func (t *tree) readDir(cancel <-chan struct{}, input *gofuse.ReadIn, add func(*d
 	if !ok {
 		return errno(fsys.BadHandle)
 	}
-	r := t.begin(cancel)
+	_, r, st := t.begin(cancel, input.NodeId)
+	if !st.Ok() {
+		return st
+	}
 	defer r.end()
 	if st := t.rewind(r, d, input.Offset); !st.Ok() {
 		return st

@@ -20,6 +20,7 @@ type file struct {
 	in     *inode
 	handle fsys.Handle
 
+	age   int       // of the link, at open
 	info  fsys.Info // of a file whose pages are cached, at open
 	first []byte    // all of it, read at open
 	until time.Time // when info and first are too old
@@ -52,11 +53,10 @@ func flagOf(open uint32) fsys.Flag {
 }
 
 func (t *tree) Open(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
-	in, st := t.inode(input.NodeId)
+	in, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	flag := flagOf(input.Flags) &^ fsys.Excl
 	if in.stored && in.kind == fsys.File && flag == fsys.Read {
@@ -90,16 +90,16 @@ func (t *tree) open(ctx context.Context, in *inode, flag fsys.Flag) (fsys.Handle
 
 func (t *tree) opened(f *file, out *gofuse.OpenOut) {
 	t.inodes.use(f.in, 1)
+	f.age = t.link.now()
 	out.Fh = t.files.add(f)
 	out.OpenFlags = gofuse.FOPEN_DIRECT_IO | gofuse.FOPEN_PARALLEL_DIRECT_WRITES
 }
 
 func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name string, out *gofuse.CreateOut) gofuse.Status {
-	dir, st := t.inode(input.NodeId)
+	dir, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	t.inodes.changing(dir)
 	defer t.inodes.changing(dir)
@@ -122,14 +122,19 @@ func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name strin
 	return gofuse.OK
 }
 
+// file returns an open file. One of a tree that was lost is no use.
 func (t *tree) file(fh uint64) (*file, gofuse.Status) {
 	if t.ctx.Err() != nil {
 		return nil, gone
 	}
-	if f, ok := t.files.get(fh); ok {
-		return f, gofuse.OK
+	f, ok := t.files.get(fh)
+	switch {
+	case !ok:
+		return nil, errno(fsys.BadHandle)
+	case f.age != t.link.now():
+		return nil, gofuse.EIO
 	}
-	return nil, errno(fsys.BadHandle)
+	return f, gofuse.OK
 }
 
 func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (gofuse.ReadResult, gofuse.Status) {
@@ -147,7 +152,10 @@ func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (g
 	if n := f.replay(buf, off); n > 0 {
 		return gofuse.ReadResultData(buf[:n]), gofuse.OK
 	}
-	r := t.begin(cancel)
+	r, st := t.request(cancel)
+	if !st.Ok() {
+		return nil, st
+	}
 	r.patience = 0
 	defer r.end()
 	n, err := fsys.ReadAt(r, f.handle, buf, off)
@@ -195,7 +203,10 @@ func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte)
 		return 0, st
 	}
 	f.remember(nil, 0)
-	r := t.begin(cancel)
+	r, st := t.request(cancel)
+	if !st.Ok() {
+		return 0, st
+	}
 	defer r.end()
 	if f.in.stored {
 		t.inodes.changing(f.in)
@@ -224,7 +235,10 @@ func (t *tree) sync(cancel <-chan struct{}, fh uint64) gofuse.Status {
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
+	r, st := t.request(cancel)
+	if !st.Ok() {
+		return st
+	}
 	defer r.end()
 	return t.status(fsys.Sync(r, f.handle))
 }

@@ -20,6 +20,7 @@ type request struct {
 	context.Context                 // the mount's
 	interrupt       <-chan struct{} // not to be used after the reply: it then is another request's
 	patience        time.Duration
+	link            *link
 
 	mu   sync.Mutex
 	done chan struct{} // made by the first Done
@@ -29,6 +30,7 @@ type request struct {
 
 // end says that the reply was made.
 func (r *request) end() {
+	r.link.leave()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over != nil {

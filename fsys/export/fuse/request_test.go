@@ -28,10 +28,10 @@ func TestRequest(t *testing.T) {
 		r    *request
 		end  func(*request) // what ends it, if it has not ended by itself
 	}{
-		{"an interrupt", &request{interrupt: closed}, nil},
-		{"a patient one, by its reply", &request{interrupt: closed, patience: time.Hour}, (*request).end},
-		{"the reply", &request{}, (*request).end},
-		{"the mount", &request{patience: time.Hour}, func(*request) { unmount() }},
+		{"an interrupt", &request{link: new(link), interrupt: closed}, nil},
+		{"a patient one, by its reply", &request{link: new(link), interrupt: closed, patience: time.Hour}, (*request).end},
+		{"the reply", &request{link: new(link)}, (*request).end},
+		{"the mount", &request{link: new(link), patience: time.Hour}, func(*request) { unmount() }},
 	} {
 		r := c.r
 		r.Context = mount
@@ -57,7 +57,7 @@ func TestRequest(t *testing.T) {
 
 // A request that nobody waited on costs no goroutine, and is done all the same.
 func TestRequestEndsUnwatched(t *testing.T) {
-	r := &request{Context: t.Context(), interrupt: make(chan struct{})}
+	r := &request{link: new(link), Context: t.Context(), interrupt: make(chan struct{})}
 	r.end()
 	if !isDone(r) || r.Err() != context.Canceled {
 		t.Errorf("after the reply: %v", r.Err())

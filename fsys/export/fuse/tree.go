@@ -22,6 +22,7 @@ type tree struct {
 	born   time.Time // the time of files that have none
 
 	server *gofuse.Server
+	link   link
 	inodes *inodes
 	files  handles[*file]
 	dirs   handles[*dir]
@@ -40,9 +41,22 @@ func newTree(ctx context.Context, root fsys.Node, opts Options) *tree {
 
 func (t *tree) String() string { return "agent9" }
 
-// begin returns the context of a request.
-func (t *tree) begin(cancel <-chan struct{}) *request {
-	return &request{Context: t.ctx, interrupt: cancel, patience: patience}
+// begin begins a request about the inode id.
+func (t *tree) begin(cancel <-chan struct{}, id uint64) (*inode, *request, gofuse.Status) {
+	in, st := t.inode(id)
+	if !st.Ok() {
+		return nil, nil, st
+	}
+	r, st := t.request(cancel)
+	return in, r, st
+}
+
+// request begins a request, when the tree is there.
+func (t *tree) request(cancel <-chan struct{}) (*request, gofuse.Status) {
+	if st := t.link.enter(cancel, t.ctx.Done()); !st.Ok() {
+		return nil, st
+	}
+	return &request{Context: t.ctx, interrupt: cancel, patience: patience, link: &t.link}, gofuse.OK
 }
 
 const (
@@ -70,16 +84,17 @@ func (t *tree) status(err error) gofuse.Status {
 		return stale
 	case t.ctx.Err() != nil && fsys.CodeOf(err) == fsys.Canceled:
 		return gone
+	case fsys.CodeOf(err) == fsys.Unavailable && t.link.isLost():
+		return gofuse.EIO
 	}
 	return errno(fsys.CodeOf(err))
 }
 
 func (t *tree) Lookup(cancel <-chan struct{}, h *gofuse.InHeader, name string, out *gofuse.EntryOut) gofuse.Status {
-	dir, st := t.inode(h.NodeId)
+	dir, r, st := t.begin(cancel, h.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	was := t.inodes.found(dir, name)
 	node, info, err := t.walk(r, dir, name)
@@ -158,7 +173,10 @@ func (t *tree) GetAttr(cancel <-chan struct{}, input *gofuse.GetAttrIn, out *gof
 			}
 		}
 	}
-	r := t.begin(cancel)
+	r, st := t.request(cancel)
+	if !st.Ok() {
+		return st
+	}
 	defer r.end()
 	return t.getattr(r, in, byHandle || !t.inodes.named(in), out)
 }
@@ -218,11 +236,10 @@ func (t *tree) Access(cancel <-chan struct{}, input *gofuse.AccessIn) gofuse.Sta
 	if t.shared {
 		return gofuse.ENOSYS // the kernel checks by itself
 	}
-	in, st := t.inode(input.NodeId)
+	in, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
 		return st
 	}
-	r := t.begin(cancel)
 	defer r.end()
 	info, err := t.stat(r, in)
 	if err != nil {
