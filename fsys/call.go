@@ -36,6 +36,8 @@ type Call struct {
 	Raw bool
 	// Limit is how many bytes a request may have; 0 means MaxMessage.
 	Limit int
+	// Closed, if set, is called once for each handle, when it is closed.
+	Closed func()
 }
 
 var _ Truncater = (*Call)(nil)
@@ -79,7 +81,12 @@ func (h *callHandle) rest() {
 	h.turn.give()
 }
 
-func (h *callHandle) Close() error { return nil }
+func (h *callHandle) Close() error {
+	if h.call.Closed != nil {
+		h.call.Closed()
+	}
+	return nil
+}
 
 func (h *callHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	if h.flag&Write == 0 {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agent9/fsys"
+	"agent9/fsys/export/fuse"
 )
 
 // mounted is alice's tree, mounted by agentctl with a token of hers.
@@ -26,7 +27,7 @@ func mounted(t *testing.T, address, dir, token string) {
 	if out, ok := ctl(t, "tcp:"+address, "", "--token", token, "mount", dir); !ok {
 		t.Fatal(out)
 	}
-	t.Cleanup(func() { ctl(t, "tcp:"+address, "", "umount", dir) })
+	t.Cleanup(func() { fuse.Unmount(dir) })
 }
 
 func needFUSE(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"agent9/fsys/export/fuse"
 )
 
 // A mount of agentctl outlives the daemon: programs wait, or get EIO, and nothing
@@ -30,7 +32,7 @@ func TestMountOutlivesItsDaemon(t *testing.T) {
 			if out, ok := ctl(t, "unix:"+d.sock(), "", "mount", dir, "alice"); !ok {
 				t.Fatal(out)
 			}
-			t.Cleanup(func() { ctl(t, "unix:"+d.sock(), "", "umount", dir) })
+			t.Cleanup(func() { fuse.Unmount(dir) })
 			write := func(text string) error { return os.WriteFile(filepath.Join(dir, "goals/plan"), []byte(text), 0o644) }
 			if err := write("before"); err != nil {
 				t.Fatal(err)
@@ -90,5 +92,54 @@ func TestMountOutlivesItsDaemon(t *testing.T) {
 				t.Errorf("below the mount: %v, %v", below, err)
 			}
 		})
+	}
+}
+
+// A secret can be made through a mount, by the ways in which programs make files.
+func TestSecretsThroughAMount(t *testing.T) {
+	needFUSE(t)
+	d := startDaemon(t)
+	d.root().mkdir("agents", "alice")
+	dir := filepath.Join(t.TempDir(), "mnt")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, ok := ctl(t, "unix:"+d.sock(), "", "mount", dir, "alice"); !ok {
+		t.Fatal(out)
+	}
+	t.Cleanup(func() { fuse.Unmount(dir) })
+	for name, script := range map[string]string{
+		"ECHO":  `echo value-of-it >secrets/ECHO`,
+		"CP":    `echo value-of-it >$0; cp $0 secrets/CP`,
+		"DD":    `echo value-of-it | dd of=secrets/DD status=none`,
+		"AGAIN": `echo value-of-it >secrets/AGAIN; echo another-value >secrets/AGAIN`,
+	} {
+		cmd := exec.Command("bash", "-e", "-c", script, filepath.Join(t.TempDir(), "f"))
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v, %s", script, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "secrets", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	cmd := exec.Command("bash", "-c", `: >secrets/EMPTY; test -e secrets/EMPTY || echo none; echo x >secrets/-bad; ls secrets; cat secrets/ECHO; rm secrets/*; ls secrets`)
+	cmd.Dir = dir
+	out, _ := cmd.CombinedOutput()
+	equal(t, "the rest", string(out), "none\nbash: line 1: secrets/-bad: Invalid argument\nAGAIN\nCP\nDD\nECHO\ncat: secrets/ECHO: Permission denied\n")
+}
+
+// What a mount left when it was killed is no obstacle to the next one.
+func TestMountOverADeadMount(t *testing.T) {
+	d, in := withMount(t)
+	for range 2 {
+		d.kill()
+		if _, err := os.Stat(in("")); !errors.Is(err, syscall.ENOTCONN) {
+			t.Fatalf("a mount whose daemon was killed: %v", err)
+		}
+		d.start()
+		if _, err := os.Stat(in("agents/alice")); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func (f files) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if checkName(name) != nil {
 		return nil, fsys.NotExist
 	}
-	if _, err := f.s.config.Store.Get(ctx, name); err != nil {
+	if _, err := f.s.config.Store.Get(ctx, name); err != nil && !f.s.expects(name) {
 		return nil, err
 	}
 	return &file{f.s, name}, nil
@@ -37,7 +37,8 @@ func (f files) List(ctx context.Context) ([]fsys.Entry, error) {
 	return list, nil
 }
 
-// Create opens a secret that there is when it has a value.
+// Create opens a secret that there is when it has a value. Until then it can be
+// walked to as long as it is open, as kernels do to what they have made.
 func (f files) Create(ctx context.Context, name string, _ fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
 	if err := checkName(name); err != nil {
 		return nil, nil, err
@@ -48,7 +49,10 @@ func (f files) Create(ctx context.Context, name string, _ fs.FileMode, flag fsys
 		return nil, nil, err
 	}
 	n := &file{f.s, name}
-	h, err := n.Open(ctx, flag)
+	h, err := n.open(ctx, flag, func() { f.s.expect(name, -1) })
+	if err == nil {
+		f.s.expect(name, 1)
+	}
 	return n, h, err
 }
 
@@ -90,10 +94,14 @@ func (f *file) Stat(ctx context.Context) (fsys.Info, error) {
 }
 
 func (f *file) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
+	return f.open(ctx, flag, nil)
+}
+
+func (f *file) open(ctx context.Context, flag fsys.Flag, closed func()) (fsys.Handle, error) {
 	if flag&fsys.Read != 0 {
 		return nil, fsys.E(fsys.Permission, "a secret cannot be read, by anybody; write it to set it anew")
 	}
-	call := &fsys.Call{Raw: true, Limit: maxValue, Do: func(ctx context.Context, value []byte) ([]byte, error) {
+	call := &fsys.Call{Raw: true, Limit: maxValue, Closed: closed, Do: func(ctx context.Context, value []byte) ([]byte, error) {
 		return nil, f.s.set(ctx, f.name, value)
 	}}
 	return call.Open(ctx, flag)

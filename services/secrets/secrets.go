@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"agent9/fsys"
@@ -45,6 +46,9 @@ type Config struct {
 type Service struct {
 	config Config
 	root   *fsys.Table
+
+	mu       sync.Mutex
+	expected map[string]int // handles of those that were made and may have no value yet
 }
 
 var _ fsys.FileService = (*Service)(nil)
@@ -67,6 +71,24 @@ func Open(config Config) *Service {
 
 // Root returns the files.
 func (s *Service) Root() fsys.Node { return s.root }
+
+// expect counts the handles that name was made by.
+func (s *Service) expect(name string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.expected == nil {
+		s.expected = make(map[string]int)
+	}
+	if s.expected[name] += n; s.expected[name] == 0 {
+		delete(s.expected, name)
+	}
+}
+
+func (s *Service) expects(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expected[name] > 0
+}
 
 // record is what the store has of a secret, at its name.
 type record struct {

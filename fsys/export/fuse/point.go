@@ -13,22 +13,22 @@ import (
 )
 
 // mountPoint checks that something can be mounted at dir, and returns its
-// path from the root.
+// path from the root. What a program that is gone has left mounted there goes.
 func mountPoint(dir string) (string, error) {
 	dir, err := resolve(dir)
 	if err != nil {
 		return "", err
 	}
 	if ours, known := mountedAt(dir); ours && known {
-		if _, err := os.Stat(dir); err == nil {
+		if _, err := os.Stat(dir); !errors.Is(err, syscall.ENOTCONN) {
 			return "", fsys.E(fsys.Exist, "something of agent9 is mounted at "+dir+" already")
+		}
+		if err := detachLazily(dir); err != nil {
+			return "", fsys.Wrap(fsys.Busy, "the program that served "+dir+" is gone, but it is still mounted", err)
 		}
 	}
 	f, err := os.Open(dir)
 	switch {
-	case errors.Is(err, syscall.ENOTCONN):
-		return "", fsys.E(fsys.Busy, "the program that served "+dir+" is gone, but it is still mounted: "+
-			"unmount it with agentctl umount "+dir+" first")
 	case err != nil:
 		return "", fsys.Wrap(fsys.NotExist, "cannot mount there", err)
 	}
