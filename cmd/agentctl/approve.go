@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/money"
 	"agent9/fsys"
 )
 
@@ -174,7 +175,7 @@ func (s *session) listApprovals() error {
 				s.printJSON(withField("agent", r.Name, a.fields))
 				continue
 			}
-			t.row(r.Name, a.ID, a.What, dollars(a.Max), orDash(a.Provider), orDash(a.Model), orDash(a.By), a.Expires)
+			t.row(r.Name, a.ID, a.What, money.Text(a.Max), orDash(a.Provider), orDash(a.Model), orDash(a.By), a.Expires)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ instead of the answer, and the job goes on by itself.
    agentctl ask alice --json "one word" | jq .usage`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`MODEL` to ask, instead of the default one"},
-			&cli.StringFlag{Name: "max-cost", Usage: "most that it may cost: `AMOUNT` in micro-dollars, or in dollars with a $ before it"},
+			&cli.StringFlag{Name: "max-cost", Usage: "most that it may cost: `AMOUNT` such as '$0.01', 1c or 5000microusd"},
 			&cli.BoolFlag{Name: "json", Usage: "print the whole response as JSON when it is there"},
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "print the job's directory and do not wait"},
 		},
@@ -93,8 +92,8 @@ func (s *session) request(text string) ([]byte, error) {
 	if m := s.String("model"); m != "" {
 		req["model"] = fsys.Line(m)
 	}
-	if amount := s.String("max-cost"); amount != "" {
-		micros, err := microUSD(amount)
+	if s.IsSet("max-cost") {
+		micros, err := s.amount("max-cost")
 		if err != nil {
 			return nil, err
 		}
@@ -149,28 +148,6 @@ func (s *session) outcome(job string) error {
 		return at(job, fsys.E(fsys.Canceled, why))
 	}
 	return at(job, codeNamed(status.Error.Code, why))
-}
-
-// microUSD reads an amount of money: whole micro-dollars, or dollars after $.
-func microUSD(s string) (int64, error) {
-	bad := usagef("%q is not an amount; write micro-dollars such as 5000, or dollars such as $0.005", s)
-	dollars, ok := strings.CutPrefix(s, "$")
-	if !ok {
-		n, err := strconv.ParseUint(s, 10, 63)
-		if err != nil {
-			return 0, bad
-		}
-		return int64(n), nil
-	}
-	whole, frac, _ := strings.Cut(dollars, ".")
-	if len(frac) > 6 || whole+frac == "" {
-		return 0, bad
-	}
-	n, err := strconv.ParseUint("0"+whole+frac+strings.Repeat("0", 6-len(frac)), 10, 63)
-	if err != nil {
-		return 0, bad
-	}
-	return int64(n), nil
 }
 
 // lastByte passes writes on and remembers what was last.

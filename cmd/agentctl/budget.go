@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/money"
 	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
@@ -29,8 +34,10 @@ func budgetCommand() *cli.Command {
 		Name:      "budget",
 		Usage:     "show what an agent has spent and may spend, and set its limits",
 		ArgsUsage: "AGENT",
-		Description: `AMOUNT is micro-dollars such as 5000, or dollars such as '$0.005'; none takes the
-limit away. What is set holds at once.
+		Description: `AMOUNT has a unit: '$2', 2usd, 50c or 5000microusd; none takes the limit away.
+What is set holds at once, and is printed. LEFT and "left" are what can really be
+spent now: what is held is taken off, and "left" is the least that is left in any
+window, and in any account above.
 
    agentctl budget alice
    agentctl budget alice --per-day '$2' --approval '$0.50'
@@ -83,7 +90,7 @@ func (s *session) setLimits(p string) (changed bool, err error) {
 		if wishes[l.field] = json.RawMessage("null"); s.String(l.flag) == "none" {
 			continue
 		}
-		micros, err := microUSD(s.String(l.flag))
+		micros, err := s.amount(l.flag)
 		if err != nil {
 			return false, err
 		}
@@ -111,7 +118,44 @@ func (s *session) setLimits(p string) (changed bool, err error) {
 			return true, at(p, err)
 		}
 	}
-	return true, at(p, s.writeFile(p, append(limits, '\n')))
+	if err := s.writeFile(p, append(limits, '\n')); err != nil {
+		return true, at(p, err)
+	}
+	return true, s.printLimits(doc, limits, wishes)
+}
+
+// printLimits says what was set, and what it was before.
+func (s *session) printLimits(before, after json.RawMessage, set map[string]json.RawMessage) error {
+	if s.Bool("json") {
+		return s.printJSON(after)
+	}
+	said := func(doc json.RawMessage, name string) string {
+		value, err := getField(doc, name)
+		if text := string(value); err != nil || text == "null" || text == `""` {
+			return "none"
+		}
+		if ms, ok := strings.CutSuffix(name, "_ms"); ok && ms != "" {
+			n, _ := strconv.ParseInt(string(value), 10, 64)
+			return (time.Duration(n) * time.Millisecond).String()
+		}
+		_, text, _ := strings.Cut(fieldText(field{name, value}), "=")
+		return text
+	}
+	t := newTable(s.App.Writer)
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		words := strings.ReplaceAll(strings.TrimSuffix(strings.TrimSuffix(name, "_microusd"), "_ms"), "_", " ")
+		t.row(words, said(after, name), "was "+said(before, name))
+	}
+	return t.flush()
+}
+
+// amount is the money that a flag says.
+func (s *session) amount(flag string) (int64, error) {
+	micros, err := money.Parse(s.String(flag))
+	if err != nil {
+		return 0, usagef("--%s: %s", flag, fsys.ReasonOf(err))
+	}
+	return micros, nil
 }
 
 // books are an account's files.
@@ -178,7 +222,6 @@ func (s *session) printBooks(b books) error {
 		Held             int64  `json:"held_microusd"`
 		Holds            int    `json:"holds"`
 		Left             *int64 `json:"left_microusd"`
-		Overdrawn        bool   `json:"overdrawn"`
 		Tick, Day, Total window
 		Parent           string
 	}
@@ -197,25 +240,22 @@ func (s *session) printBooks(b books) error {
 		name string
 		window
 	}{{"tick", usage.Tick}, {"day", usage.Day}, {"total", usage.Total}} {
-		t.row(w.name, dollars(w.Spent), orNone(w.Limit), orNone(w.Left), orDash(w.Resets))
+		t.row(w.name, money.Text(w.Spent), left(w.Limit, "none"), left(w.Left, "none"), orDash(w.Resets))
 	}
 	if err := t.flush(); err != nil {
 		return err
 	}
 	out := s.App.Writer
-	fmt.Fprintf(out, "\nheld      %s in %d works\nleft      %s\n", dollars(usage.Held), usage.Holds, orNone(usage.Left))
-	if usage.Overdrawn {
-		fmt.Fprintln(out, "overdrawn: nothing is given until the window turns or the limit is raised")
-	}
+	fmt.Fprintf(out, "\nheld      %s in %d works\nleft      %s\n", money.Text(usage.Held), usage.Holds, leftInWords(usage.Left))
 	if limits.Threshold != nil {
 		expires := 24 * time.Hour
 		if limits.Expires != nil {
 			expires = time.Duration(*limits.Expires) * time.Millisecond
 		}
-		fmt.Fprintf(out, "approval  above %s, within %v\n", dollars(*limits.Threshold), expires)
+		fmt.Fprintf(out, "approval  above %s, within %v\n", money.Text(*limits.Threshold), expires)
 	}
 	if usage.Parent != "" {
-		fmt.Fprintf(out, "account   %s\n", plain.Line(usage.Parent))
+		fmt.Fprintf(out, "account   %s, and left is the least in any\n", plain.Line(usage.Parent))
 	}
 	if len(b.Ledger) > 0 {
 		fmt.Fprintln(out)
@@ -225,11 +265,4 @@ func (s *session) printBooks(b books) error {
 		lines.show(append(line, '\n'))
 	}
 	return nil
-}
-
-func orNone(micros *int64) string {
-	if micros == nil {
-		return "none"
-	}
-	return dollars(*micros)
 }

@@ -14,8 +14,8 @@ func TestCompletionOfNames(t *testing.T) {
 	c.ok("", "create", "alice", "albert", "bob")
 	c.ok("", "config", "alice", "inbox.limit", "7")
 	c.ok("", "goals", "alice", "2030/today", "x")
-	c.ok("", "budget", "alice", "--approval", "100")
-	c.ok("agents/alice/compute/jobs/1\n", "ask", "alice", "-d", "--max-cost", "500", "may I?")
+	c.says(nil, "budget", "alice", "--approval", "100microusd")
+	c.ok("agents/alice/compute/jobs/1\n", "ask", "alice", "-d", "--max-cost", "500microusd", "may I?")
 	for _, row := range []struct {
 		word, want string
 		args       []string

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agent9/cmd/internal/money"
 	"agent9/cmd/internal/plain"
 )
 
@@ -118,7 +119,7 @@ func fieldText(f field) string {
 	name, value := f.name, string(f.value)
 	if short, ok := strings.CutSuffix(name, "_microusd"); ok {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
-			return short + "=" + dollars(n)
+			return short + "=" + money.Text(n)
 		}
 	}
 	var text string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/money"
 	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 )
@@ -169,7 +170,7 @@ func (s *session) printOverview(o *overview) error {
 	out := s.App.Writer
 	section(out, "WAITS FOR AGREEMENT", len(o.approvals), func(i int) string {
 		a := o.approvals[i]
-		return fmt.Sprintf("%s  %s, at most %s: agentctl approve %s %[1]s", a.ID, a.What, dollars(a.Max), o.report.Name)
+		return fmt.Sprintf("%s  %s, at most %s: agentctl approve %s %[1]s", a.ID, a.What, money.Text(a.Max), o.report.Name)
 	})
 	section(out, "ALARMS", len(o.Alarms), func(i int) string {
 		a := o.Alarms[i]

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/money"
 	"agent9/fsys"
 )
 
@@ -13,7 +13,8 @@ func listCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
 		Usage: "show the agents: name, state, waiting messages and jobs, money left",
-		Description: `Money is in US dollars; "-" is money without a limit. With --json the output
+		Description: `Money is in US dollars. LEFT is what the agent can really spend now, the accounts
+above its own included: "-" is no limit, and less than $0.00 overdrawn. With --json the output
 is the status of each agent, one per line.
 
    agentctl list
@@ -38,7 +39,7 @@ is the status of each agent, one per line.
 			}
 			t := newTable(s.App.Writer, "NAME", "STATE", "INBOX", "JOBS", "SPENT", "LEFT")
 			for _, r := range reports {
-				t.row(r.Name, r.State, r.Queues.Inbox, r.Queues.Jobs, dollars(r.Budget.Spent), left(r, "-"))
+				t.row(r.Name, r.State, r.Queues.Inbox, r.Queues.Jobs, money.Text(r.Budget.Spent), left(r.Budget.Left, "-"))
 			}
 			return t.flush()
 		}),
@@ -98,24 +99,19 @@ func parallel(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// left says the money that the agent may still spend.
-func left(r statusReport, unlimited string) string {
-	if r.Budget.Left == nil {
+// left says what the agent can really spend now; unlimited if that has no
+// limit.
+func left(micros *int64, unlimited string) string {
+	if micros == nil {
 		return unlimited
 	}
-	return dollars(*r.Budget.Left)
+	return money.Text(*micros)
 }
 
-// dollars writes micro-dollars with at least two places and no more than they
-// need.
-func dollars(micros int64) string {
-	sign := ""
-	if micros < 0 {
-		sign, micros = "-", -micros
+// leftInWords is left, for a line of its own.
+func leftInWords(micros *int64) string {
+	if micros != nil && *micros < 0 {
+		return money.Text(*micros) + ": overdrawn, so nothing that costs begins until the window turns or a limit is raised"
 	}
-	frac := fmt.Sprintf("%06d", micros%1e6)
-	for len(frac) > 2 && frac[len(frac)-1] == '0' {
-		frac = frac[:len(frac)-1]
-	}
-	return fmt.Sprintf("%s$%d.%s", sign, micros/1e6, frac)
+	return left(micros, "no limit")
 }

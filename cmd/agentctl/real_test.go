@@ -254,17 +254,19 @@ func TestGoals(t *testing.T) {
 func TestMoney(t *testing.T) {
 	c := realDaemon(t)
 	c.ok("", "create", "alice")
-	c.ok("", "budget", "alice", "--per-day", "$2", "--approval", "100", "--approval-expires", "1h")
+	c.ok("approval expires    1h0m0s   was none\napproval threshold  $0.0001  was none\nper day             $2.00    was $1.00\n", "budget", "alice", "--per-day", "$2", "--approval", "0.01c", "--approval-expires", "1h")
 	c.says([]string{"day    $0.00  $2.00  $2.00  20", "approval  above $0.0001, within 1h0m0s\n", "kind=limits"}, "budget", "alice")
-	c.ok("", "budget", "alice", "--per-day", "none", "--total", "$0.005")
+	c.ok("per day  none    was $2.00\ntotal    $0.005  was none\n", "budget", "alice", "--per-day", "none", "--total", "$0.005")
 	var b struct{ Limits map[string]any }
 	mustJSON(t, c.says(nil, "budget", "alice", "--json"), &b)
 	if b.Limits["per_day_microusd"] != nil || b.Limits["total_microusd"] != 5000.0 || b.Limits["approval_expires_ms"] != 3600000.0 {
 		t.Errorf("limits: %v", b.Limits)
 	}
 	c.failsAs(2, "is not an amount", "budget", "alice", "--total", "2 dollars")
+	c.failsAs(2, "--per-day: the amount 2 has no unit; write 2usd, 2c or 2microusd", "budget", "alice", "--per-day", "2")
+	c.failsAs(2, "in a shell", "ask", "alice", "--max-cost", "", "what $5 is to a shell")
 
-	asked, _ := c.process("ask", "alice", "--max-cost", "500", "may I?")
+	asked, _ := c.process("ask", "alice", "--max-cost", "500microusd", "may I?")
 	asked.awaitPart(t, "agentctl: it waits for approval 1: agentctl approve alice 1\n")
 	c.says([]string{"AGENT  ID  WHAT", "alice  1   compute job 1", "$0.0005"}, "approve")
 	if got := jsonOf(t, c.says(nil, "approve", "--json")); got["agent"] != "alice" || got["max_microusd"] != 500.0 {
@@ -275,12 +277,12 @@ func TestMoney(t *testing.T) {
 	asked.awaitPart(t, "may I?\n")
 	c.failsAs(3, "approvals/1: No such file", "approve", "alice", "1")
 
-	job := strings.TrimSpace(c.says(nil, "ask", "alice", "-d", "--max-cost", "500", "may I?"))
+	job := strings.TrimSpace(c.says(nil, "ask", "alice", "-d", "--max-cost", "500microusd", "may I?"))
 	c.ok("", "deny", "alice", "2", "--reason", "use the small one")
 	if got := c.run("cat", job+"/status"); !strings.Contains(got.out, "use the small one") {
 		t.Errorf("what was denied: %+v", got)
 	}
-	refused, _ := c.process("ask", "alice", "--max-cost", "500", "may I?")
+	refused, _ := c.process("ask", "alice", "--max-cost", "500microusd", "may I?")
 	refused.awaitPart(t, "waits for approval 3")
 	c.ok("", "deny", "alice", "--all")
 	refused.awaitPart(t, "agentctl: agents/alice/compute/jobs/3: failed: ")
@@ -292,7 +294,7 @@ func TestMoney(t *testing.T) {
 func TestExitStatus(t *testing.T) {
 	c := realDaemon(t)
 	c.ok("", "create", "alice")
-	c.ok("", "budget", "alice", "--total", "1")
+	c.says(nil, "budget", "alice", "--total", "1microusd")
 	c.ok("", "put", "agents/alice/goals/g")
 	gone := console{t: t, addr: "unix:" + filepath.Join(t.TempDir(), "sock")}
 	stranger := console{t: t, addr: c.addr, env: "a9_nobody"}
@@ -312,7 +314,7 @@ func TestExitStatus(t *testing.T) {
 		{6, c, []string{"config", "alice", "nonsense", "1"}},
 		{8, c, []string{"ls", "agents/alice/goals/g/h"}},
 		{8, c, []string{"cp", "alice:goals", t.TempDir()}},
-		{9, c, []string{"ask", "alice", "--max-cost", "5", "why?"}},
+		{9, c, []string{"ask", "alice", "--max-cost", "5microusd", "why?"}},
 		{10, c, []string{"delete", "alice"}},
 		{15, gone, []string{"list"}},
 		{7, c, []string{"run", "alice", "exit 7"}},

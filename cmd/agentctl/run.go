@@ -21,7 +21,7 @@ func sandboxFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "network", Usage: "let it have a network, if the policy does"},
 		&cli.Int64Flag{Name: "time", Usage: "let a command take `SECONDS`"},
 		&cli.Int64Flag{Name: "memory", Usage: "let it have `MB` of memory"},
-		&cli.StringFlag{Name: "max-cost", Usage: "most that it may cost: `AMOUNT` in micro-dollars, or in dollars with a $ before it"},
+		&cli.StringFlag{Name: "max-cost", Usage: "most that it may cost: `AMOUNT` such as '$0.01', 1c or 5000microusd"},
 	}
 }
 
@@ -141,8 +141,8 @@ func (s *session) newSandbox(agent string, words []string, keep bool) (string, e
 	if len(words) > 0 {
 		req["commands"] = []any{commandOf(words)}
 	}
-	if amount := s.String("max-cost"); amount != "" {
-		micros, err := microUSD(amount)
+	if s.IsSet("max-cost") {
+		micros, err := s.amount("max-cost")
 		if err != nil {
 			return "", err
 		}

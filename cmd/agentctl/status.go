@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 
+	"agent9/cmd/internal/money"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -60,8 +62,8 @@ func statusRows(t *table, r statusReport) {
 	if r.Ticks.Count > 0 || r.Ticks.Running != "" {
 		t.row("ticks", tickWords(r))
 	}
-	t.row("spent", fmt.Sprintf("%s, of it %s today; %s held", dollars(r.Budget.Spent), dollars(r.Budget.SpentDay), dollars(r.Budget.Held)))
-	t.row("left", left(r, "no limit"))
+	t.row("spent", fmt.Sprintf("%s, of it %s today; %s held", money.Text(r.Budget.Spent), money.Text(r.Budget.SpentDay), money.Text(r.Budget.Held)))
+	t.row("left", leftInWords(r.Budget.Left))
 }
 
 func tickWords(r statusReport) string {

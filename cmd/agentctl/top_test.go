@@ -12,8 +12,8 @@ func TestTopOnce(t *testing.T) {
 	c := realDaemon(t)
 	c.ok("", "create", "alice", "bob", "carol")
 	c.ok("", "stop", "bob")
-	c.ok("", "budget", "alice", "--approval", "100")
-	c.ok("agents/alice/compute/jobs/1\n", "ask", "alice", "-d", "--max-cost", "500", "may I?")
+	c.says(nil, "budget", "alice", "--approval", "100microusd")
+	c.ok("agents/alice/compute/jobs/1\n", "ask", "alice", "-d", "--max-cost", "500microusd", "may I?")
 	dir := strings.TrimSpace(c.run("run", "carol", "--keep", "-d", "true").out)
 	c.says([]string{
 		"3 agents: 2 active, 1 stopped   jobs and sandboxes 2   ticks 0   messages 0   1 wait for agreement\n",

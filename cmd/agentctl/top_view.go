@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"agent9/cmd/internal/money"
 	"agent9/cmd/internal/plain"
 )
 
@@ -179,7 +180,7 @@ func summary(b *board) []string {
 	}
 	return []string{
 		first,
-		fmt.Sprintf("spent today %s   in all %s   held %s   events %d/s", dollars(t.SpentDay), dollars(t.Spent), dollars(t.Held), b.rate),
+		fmt.Sprintf("spent today %s   in all %s   held %s   events %d/s", money.Text(t.SpentDay), money.Text(t.Spent), money.Text(t.Held), b.rate),
 		"",
 	}
 }
@@ -214,7 +215,7 @@ func workLines(list []*work, now time.Time) []string {
 	rows := [][]string{{"WORK", "AGENT", "STATE", "FOR", "HELD", "COST", "WHAT"}}
 	for _, w := range list {
 		rows = append(rows, []string{
-			w.Kind + " " + w.Number, short(w.Agent, maxCell), w.State, lasted(w, now), dollars(w.Held), dollars(w.Cost), short(w.What, 2*maxCell),
+			w.Kind + " " + w.Number, short(w.Agent, maxCell), w.State, lasted(w, now), money.Text(w.Held), money.Text(w.Cost), short(w.What, 2*maxCell),
 		})
 	}
 	return columns(rows)
@@ -237,7 +238,7 @@ func agentLines(list []*agentRow) []string {
 	for _, a := range list {
 		rows = append(rows, []string{
 			short(a.Name, maxCell), a.State, fmt.Sprint(a.Queues.Inbox), fmt.Sprint(a.Queues.Jobs), fmt.Sprint(a.Queues.Approvals),
-			fmt.Sprint(a.Ticks.Count), dollars(a.Budget.SpentDay), dollars(a.Budget.Spent), left(a.statusReport, "-"), lastEvent(a),
+			fmt.Sprint(a.Ticks.Count), money.Text(a.Budget.SpentDay), money.Text(a.Budget.Spent), left(a.Budget.Left, "-"), lastEvent(a),
 		})
 	}
 	return columns(rows)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,35 @@ func TestAccounts(t *testing.T) {
 	d.kill()
 	d.start()
 	equal(t, "accounts after another kill -9", d.root().list("accounts"), "team")
+}
+
+// Whoever shows what is left shows what the agent can really spend now.
+func TestLeftIsWhatCanBeSpent(t *testing.T) {
+	d, r, alice := oneAgent(t)
+	r.mkdir("accounts", "team")
+	alice.write("budget/limits", `{"per_day_microusd":9000000,"parent":"team"}`)
+	for _, row := range []struct {
+		limit, left string
+		micros      string
+	}{{`{"total_microusd":1000}`, "$0.001", "1000"}, {`{"total_microusd":0}`, "$0.00", "0"}} {
+		r.write("accounts/team/limits", row.limit)
+		for _, args := range [][]string{{"list"}, {"status", "alice"}, {"info", "alice"}, {"top", "--once"}, {"budget", "alice"}} {
+			out, _ := ctl(t, "unix:"+d.sock(), "", args...)
+			if !regexp.MustCompile(`(?m)^(left +|alice.* )` + regexp.QuoteMeta(row.left) + `($| )`).MatchString(out) {
+				t.Errorf("with %s above it, agentctl %q does not say that %s is left:\n%s", row.limit, args, row.left, out)
+			}
+		}
+		for _, file := range []string{"status", "budget/usage"} {
+			has(t, file, alice.read(file), `"left_microusd":`+row.micros)
+		}
+	}
+	r.write("accounts/team/limits", `{"total_microusd":1000,"approval_threshold_microusd":1}`)
+	alice.ask("compute/new", `{"messages":[{"role":"user","content":"x"}],"max_cost_microusd":950}`)
+	r.write("accounts/team/limits", `{"total_microusd":100}`)
+	for _, args := range [][]string{{"status", "alice"}, {"budget", "alice"}} {
+		out, _ := ctl(t, "unix:"+d.sock(), "", args...)
+		has(t, args[0], out, "-$0.00085: overdrawn")
+	}
 }
 
 // What an agent still holds when it is removed is not held for ever.

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agent9/cmd/internal/addr"
+	"agent9/cmd/internal/money"
 	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
@@ -98,7 +99,7 @@ func app() *cli.App {
 			&cli.PathFlag{Name: "tls-cert", Usage: "certificate `FILE` (PEM) for TCP and HTTP"},
 			&cli.PathFlag{Name: "tls-key", Usage: "key `FILE` (PEM) of the certificate"},
 			&cli.PathFlag{Name: "tls-client-ca", Usage: "let in clients whose certificate is signed by one in `FILE`, as the agent that its common name names"},
-			&cli.Int64Flag{Name: "per-day", Usage: "what an agent without limits of its own may spend in a UTC day, in `MICRO-USD`", Value: 1_000_000},
+			&cli.StringFlag{Name: "per-day", Usage: "let an agent without limits of its own spend `AMOUNT` in a UTC day, such as '$2' or 50c", Value: "$1"},
 			&cli.IntFlag{Name: "max-ticks", Usage: "run the programs of at most `N` agents at once", Value: 64},
 			&cli.IntFlag{Name: "max-connections", Usage: "serve at most `N` clients of 9P at once at each address, and on each agent's own socket", Value: 4096},
 			&cli.Int64Flag{Name: "max-memory", Usage: "let all clients of 9P together make the daemon hold at most `MB`", Value: 512},
@@ -108,10 +109,11 @@ func app() *cli.App {
 			if c.Args().Present() {
 				return usage(fsys.E(fsys.Invalid, fmt.Sprintf("unexpected argument %q; see agentd --help", c.Args().First())))
 			}
-			perDay := budget.Micros(c.Int64("per-day"))
-			if perDay < 0 {
-				return usage(fsys.E(fsys.Invalid, "--per-day cannot be negative"))
+			amount, err := money.Parse(c.String("per-day"))
+			if err != nil {
+				return usage(fsys.E(fsys.Invalid, "--per-day: "+fsys.ReasonOf(err)))
 			}
+			perDay := budget.Micros(amount)
 			if c.Int("max-ticks") < 1 {
 				return usage(fsys.E(fsys.Invalid, "--max-ticks must be at least 1"))
 			}

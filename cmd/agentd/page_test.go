@@ -179,7 +179,11 @@ func pagePerson(t *testing.T, browser context.Context) {
 	if wide, bars := eval[float64](p, `document.querySelector(".spent").getBoundingClientRect().width / document.querySelector(".bar").getBoundingClientRect().width`), eval[int](p, `document.querySelectorAll(".hours rect").length`); wide < .11 || wide > .13 || bars != 24 {
 		t.Errorf("the bar is %.2f full, and the day has %d hours", wide, bars)
 	}
+	p.shows("p.left", "Left $0.88")
 	p.shoot("budget")
+	s.put("budget/limits", `{"per_day_microusd":20000}`)
+	p.shows("p.left.wrong", "Left −$0.10: overdrawn")
+	s.put("budget/limits", `{"per_day_microusd":1000000}`)
 
 	p.goTo("#/files/agents/alice/goals")
 	p.click(`[aria-label="New name"]`)

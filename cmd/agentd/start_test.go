@@ -16,8 +16,9 @@ func TestCommandLine(t *testing.T) {
 		words []string
 	}{
 		{[]string{"--nonsense"}, []string{"nonsense", "--help"}},
-		{[]string{"--per-day", "ten"}, []string{"per-day", "--help"}},
-		{[]string{"--per-day", "-1"}, []string{"--per-day cannot be negative"}},
+		{[]string{"--per-day", "ten"}, []string{"--per-day", "not an amount"}},
+		{[]string{"--per-day", "2"}, []string{"--per-day: the amount 2 has no unit", "2usd"}},
+		{[]string{"--per-day", "-1"}, []string{"--per-day", "not an amount"}},
 		{[]string{"serve"}, []string{`unexpected argument "serve"`, "--help"}},
 		{[]string{"--compute", "x"}, []string{"--compute x: want ID=DRIVER:TARGET"}},
 		{[]string{"--compute", "x=exec"}, []string{"--compute x=exec: want ID=DRIVER:TARGET"}},

@@ -44,6 +44,7 @@ export async function agents(scope, main) {
     const texts = [s.state, s.queues.inbox + s.queues.jobs, "", money(s.budget.spent_day_microusd), money(s.budget.left_microusd)];
     texts.forEach((t, i) => { if (cells[i].textContent !== String(t)) cells[i].textContent = t; });
     cells[0].className = "state " + s.state;
+    cells[4].className = s.budget.left_microusd < 0 ? "wrong" : "";
     cells[2].replaceChildren(s.queues.approvals ? el("a", { class: "due", href: hash("agents", agent, "approvals") }, String(s.queues.approvals)) : "");
   }
 

@@ -33,7 +33,8 @@ export async function usage(scope, node, agent) {
   node.replaceChildren(...[["Today", u.day], ["Total", u.total], ["Tick", u.tick]]
     .filter(([name, w]) => name !== "Tick" || w.limit_microusd != null)
     .map(([name, w]) => bar(name, w, u.held_microusd)),
-  ...(u.overdrawn ? [el("p", { class: "wrong" }, "The account is overdrawn.")] : []));
+  el("p", { class: u.overdrawn ? "left wrong" : "left" }, el("strong", null, "Left"), " ", money(u.left_microusd),
+    u.overdrawn ? ": overdrawn, so nothing that costs begins" : u.parent ? `, the least here and in ${u.parent} and above` : ""));
 }
 
 function bar(name, w, held) {
