@@ -23,6 +23,21 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
+type tokenKey struct{}
+
+// WithToken returns a context whose operations came with the token of this id.
+// Like the caller it is a fact for records: work that waits finds out by it
+// whether who asked for it still may.
+func WithToken(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, tokenKey{}, id)
+}
+
+// TokenOf returns the id of the token that an operation came with, or nothing.
+func TokenOf(ctx context.Context) string {
+	id, _ := ctx.Value(tokenKey{}).(string)
+	return id
+}
+
 // joined has the values that held when a handle was opened and is cancelled
 // with the operation at hand.
 type joined struct {

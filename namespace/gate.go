@@ -21,7 +21,8 @@ const (
 // A Gate is asked before an operation below its mount; effect says what a
 // Write would bring about. It returns an error, which refuses the operation,
 // or a context for it, which may carry more. A handle keeps the values of the
-// context that it was opened with, so reads and writes cost a gate nothing.
+// context that it was opened with; of the gates only the levels of [Access] are
+// asked again when it is used.
 type Gate func(ctx context.Context, op Op, effect fsys.Effect) (context.Context, error)
 
 // An Option of a mount.
@@ -31,30 +32,32 @@ type Option func(*mount)
 type mount struct {
 	ns     *Namespace
 	path   string
-	root   fsys.Node
+	root   *guard
 	gates  []Gate
 	names  []func() string
-	hidden []func() bool
+	levels []func() Level
 	gone   atomic.Bool
 }
 
 func (m *mount) isHidden() bool {
-	if m.ns.ended() {
-		return true
-	}
-	for _, h := range m.hidden {
-		if h() {
+	for _, level := range m.levels {
+		if level() == Disabled {
 			return true
 		}
 	}
-	return false
+	return m.ns.over() != nil
 }
 
-// over reports, as an error, that what is open below m cannot be used any
-// longer. A mount that was only taken away lets it be.
-func (m *mount) over() error {
-	if m.ns.ended() {
-		return fsys.NotExist
+// still reports, as an error, that what is open below m may not be used for op
+// any longer. A mount that was only taken away lets it be.
+func (m *mount) still(op Op, effect fsys.Effect) error {
+	if err := m.ns.over(); err != nil {
+		return err
+	}
+	for _, level := range m.levels {
+		if err := level().Check(op, effect); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -72,10 +75,13 @@ func (m *mount) access() string {
 }
 
 func (m *mount) ask(ctx context.Context, op Op, effect fsys.Effect) (context.Context, error) {
-	if m.gone.Load() || m.isHidden() {
-		return nil, fsys.NotExist
+	err := m.still(op, effect)
+	if err == nil && m.gone.Load() {
+		err = fsys.NotExist
 	}
-	var err error
+	if err != nil {
+		return nil, err
+	}
 	for _, g := range m.gates {
 		if ctx, err = g(ctx, op, effect); err != nil {
 			return nil, err
@@ -107,13 +113,11 @@ const (
 var Levels = []Level{ReadOnly, SignOnly, Disabled}
 
 // Access limits a mount to what level then returns: it is asked each time, so
-// a change acts at once, also on files that were walked to before.
+// a change acts at once, also on files that were walked to or opened before.
 func Access(level func() Level) Option {
 	return func(m *mount) {
-		m.hidden = append(m.hidden, func() bool { return level() == Disabled })
-		Gated(func() string { return string(level()) }, func(ctx context.Context, op Op, effect fsys.Effect) (context.Context, error) {
-			return ctx, level().check(op, effect)
-		})(m)
+		m.levels = append(m.levels, level)
+		m.names = append(m.names, func() string { return string(level()) })
 	}
 }
 
@@ -133,11 +137,13 @@ func Allow(read, write bool) Option {
 	return Always(Disabled)
 }
 
-// check is the one place that says what a level allows.
-func (l Level) check(op Op, effect fsys.Effect) error {
+// Check is the one place that says what a level allows.
+func (l Level) Check(op Op, effect fsys.Effect) error {
 	switch l {
 	case Full:
 		return nil
+	case Disabled:
+		return fsys.NotExist
 	case NoRead:
 		if op == Read {
 			return fsys.E(fsys.Permission, "you may not read here")

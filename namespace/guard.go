@@ -76,6 +76,14 @@ func (g *guard) Stat(ctx context.Context) (fsys.Info, error) {
 }
 
 func (g *guard) Walk(ctx context.Context, name string) (fsys.Node, error) {
+	n, err := g.walk(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (g *guard) walk(ctx context.Context, name string) (*guard, error) {
 	ctx, err := g.mount.ask(ctx, Look, fsys.Changes)
 	if err != nil {
 		return nil, err
@@ -106,41 +114,45 @@ func (g *guard) List(ctx context.Context) ([]fsys.Entry, error) {
 }
 
 func (g *guard) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
-	asked, err := g.askOpen(ctx, flag)
+	h := &guardHandle{g: g, write: flag&(fsys.Write|fsys.Trunc|fsys.Append) != 0}
+	asked, err := h.ask(ctx, flag)
 	if err != nil {
 		return nil, g.told(ctx, "open", "", err)
 	}
-	h, err := g.node.Open(asked, flag)
-	if err != nil {
+	if h.h, err = g.node.Open(asked, flag); err != nil {
 		return nil, g.told(ctx, "open", "", err)
 	}
-	return &guardHandle{h, g}, nil
+	return h, nil
 }
 
-func (g *guard) askOpen(ctx context.Context, flag fsys.Flag) (context.Context, error) {
+// ask is asked before h is opened.
+func (h *guardHandle) ask(ctx context.Context, flag fsys.Flag) (context.Context, error) {
 	var err error
 	if flag&fsys.Read != 0 {
-		if ctx, err = g.mount.ask(ctx, Read, fsys.Changes); err != nil {
+		if ctx, err = h.g.mount.ask(ctx, Read, fsys.Changes); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case flag&(fsys.Write|fsys.Trunc|fsys.Append) != 0:
-		return g.askWrite(ctx)
-	case g.Takes():
-		return g.mount.ask(ctx, Write, fsys.Changes)
+	case h.write:
+		ctx, h.effect, err = h.g.askWrite(ctx)
+		return ctx, err
+	case h.g.Takes():
+		h.takes = true
+		return h.g.mount.ask(ctx, Write, fsys.Changes)
 	}
 	return ctx, nil
 }
 
 func (g *guard) Takes() bool { return fsys.Takes(g.node) }
 
-func (g *guard) askWrite(ctx context.Context) (context.Context, error) {
+func (g *guard) askWrite(ctx context.Context) (context.Context, fsys.Effect, error) {
 	info, err := g.node.Stat(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return g.mount.ask(ctx, Write, info.Effect)
+	ctx, err = g.mount.ask(ctx, Write, info.Effect)
+	return ctx, info.Effect, err
 }
 
 func (g *guard) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
@@ -156,7 +168,7 @@ func (g *guard) Create(ctx context.Context, name string, perm fs.FileMode, flag 
 		return nil, nil, err
 	}
 	made := &guard{n, g.mount, g, name}
-	return made, &guardHandle{h, made}, nil
+	return made, &guardHandle{h: h, g: made, write: true}, nil
 }
 
 func (g *guard) Mkdir(ctx context.Context, name string, perm fs.FileMode) (fsys.Node, error) {
@@ -188,7 +200,7 @@ func (g *guard) Remove(ctx context.Context) error {
 }
 
 func (g *guard) Truncate(ctx context.Context, size int64) error {
-	asked, err := g.askWrite(ctx)
+	asked, _, err := g.askWrite(ctx)
 	if err == nil {
 		err = fsys.Truncate(asked, g.node, size)
 	}
@@ -203,9 +215,35 @@ func (g *guard) SetAttr(ctx context.Context, set fsys.Attr) error {
 	return g.told(ctx, "setattr", "", err)
 }
 
+// A guardHandle is of use only for as long as what it was opened for is
+// allowed: what it has gathered does not act after that, and Close frees it.
 type guardHandle struct {
-	h fsys.Handle
-	g *guard
+	h      fsys.Handle
+	g      *guard
+	effect fsys.Effect // of a write
+	write  bool
+	takes  bool // a read takes away what it gives
+}
+
+// mayRead reports, as an error, that h may not be read any longer.
+func (h *guardHandle) mayRead() error {
+	if h.takes {
+		if err := h.g.mount.still(Write, fsys.Changes); err != nil {
+			return err
+		}
+	}
+	return h.g.mount.still(Read, fsys.Changes)
+}
+
+// mayAct reports, as an error, that nothing may come of h any longer.
+func (h *guardHandle) mayAct() error {
+	switch {
+	case h.write:
+		return h.g.mount.still(Write, h.effect)
+	case h.takes:
+		return h.g.mount.still(Write, fsys.Changes)
+	}
+	return h.g.mount.still(Look, fsys.Changes)
 }
 
 func (h *guardHandle) Close() error { return h.h.Close() }
@@ -213,10 +251,17 @@ func (h *guardHandle) Close() error { return h.h.Close() }
 func (h *guardHandle) Held() int64 { return fsys.Held(h.h) }
 
 func (h *guardHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if err := h.g.mount.over(); err != nil {
-		return 0, err
+	err := h.mayRead()
+	if err == nil && h.write { // it ends a request that was gathered
+		err = h.mayAct()
 	}
-	n, err := fsys.ReadAt(ctx, h.h, p, off)
+	var n int
+	if err == nil {
+		n, err = fsys.ReadAt(ctx, h.h, p, off)
+		if over := h.mayRead(); over != nil { // while it waited
+			n, err = 0, over
+		}
+	}
 	if err != nil {
 		h.g.told(ctx, "read", "", err)
 	}
@@ -228,10 +273,11 @@ func (h *guardHandle) Await(off int64, ready func()) (stop func()) {
 }
 
 func (h *guardHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if err := h.g.mount.over(); err != nil {
-		return 0, err
+	err := h.mayAct()
+	var n int
+	if err == nil {
+		n, err = fsys.WriteAt(ctx, h.h, p, off)
 	}
-	n, err := fsys.WriteAt(ctx, h.h, p, off)
 	if err != nil {
 		h.g.told(ctx, "write", "", err)
 	}
@@ -239,8 +285,9 @@ func (h *guardHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, er
 }
 
 func (h *guardHandle) Sync(ctx context.Context) error {
-	if err := h.g.mount.over(); err != nil {
-		return err
+	err := h.mayAct()
+	if err == nil {
+		err = fsys.Sync(ctx, h.h)
 	}
-	return h.g.told(ctx, "sync", "", fsys.Sync(ctx, h.h))
+	return h.g.told(ctx, "sync", "", err)
 }

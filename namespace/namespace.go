@@ -6,6 +6,9 @@
 // when the file is walked to, and costs a read or a write nothing. A directory
 // that nobody serves exists if something is mounted below it.
 //
+// A path belongs to its mount whether that is shown or not: what another mount
+// has below that path is never reached, and nothing else can be put there.
+//
 // An [Option] given to Mount is a gate: it is asked before an operation and
 // may refuse it, or add to its context who pays.
 package namespace
@@ -28,9 +31,10 @@ type Namespace struct {
 	// a person or a program was refused below any mount, with the path in
 	// this namespace. What merely does not exist is no refusal.
 	Refused func(ctx context.Context, path, op string, err error)
-	// Ended, if set before the first mount, reports whether all of this is
-	// over: then nothing exists here any longer, and what is open fails.
-	Ended func() bool
+	// Over, if set before the first mount, returns why all of this is over, or
+	// nil. Then everything below a mount fails with that, also what is open:
+	// what it has gathered does not act.
+	Over func() error
 
 	mu    sync.Mutex // held by writers; readers load the table
 	table atomic.Pointer[table]
@@ -113,7 +117,12 @@ func (ns *Namespace) change(f func(map[string]*mount) error) error {
 	return nil
 }
 
-func (ns *Namespace) ended() bool { return ns.Ended != nil && ns.Ended() }
+func (ns *Namespace) over() error {
+	if ns.Over == nil {
+		return nil
+	}
+	return ns.Over()
+}
 
 var empty table
 
@@ -139,12 +148,12 @@ func (ns *Namespace) Mounts() []Mount {
 // Root returns the top of the namespace.
 func (ns *Namespace) Root() fsys.Node { return ns.at("", nil) }
 
-// at returns the node at path, where under is what the mount above offers
-// there, or nil. Only nodes on the way to a mount point are wrapped, so what
-// is past the last one is the service's own.
-func (ns *Namespace) at(path string, under fsys.Node) fsys.Node {
+// at returns the node at path, where under is what the mount above has there,
+// or nil. Only nodes on the way to a mount point are wrapped, so what is past
+// the last one is the service's own.
+func (ns *Namespace) at(path string, under *guard) fsys.Node {
 	t := ns.load()
-	if m := t.mounts[path]; m != nil && !m.isHidden() {
+	if m := t.mounts[path]; m != nil {
 		under = m.root
 	}
 	if under != nil && path != "" && len(t.below[path]) == 0 {
@@ -166,11 +175,15 @@ func (t *table) leads(path string) bool {
 	return false
 }
 
+// owns reports whether name in dir is the path of a mount, shown or not, or
+// leads to one.
+func (t *table) owns(dir, name string) bool { return slices.Contains(t.below[dir], name) }
+
 // A dir is a directory on the way to a mount point.
 type dir struct {
 	ns    *Namespace
 	path  string
-	under fsys.Node // the mount's own directory here, or nil
+	under *guard // the directory of the mount that the path belongs to, or nil
 }
 
 var (
@@ -181,100 +194,129 @@ var (
 	_ fsys.Taker   = (*dir)(nil)
 )
 
-func (d *dir) Takes() bool { return d.under != nil && fsys.Takes(d.under) }
+// own is what is under d, or nil if there is nothing that is shown.
+func (d *dir) own() *guard {
+	if d.under == nil || d.under.mount.isHidden() {
+		return nil
+	}
+	return d.under
+}
+
+func (d *dir) Takes() bool { own := d.own(); return own != nil && own.Takes() }
 
 func (d *dir) Stat(ctx context.Context) (fsys.Info, error) {
-	if d.under != nil {
-		return d.under.Stat(ctx)
+	if own := d.own(); own != nil {
+		return own.Stat(ctx)
 	}
 	return fsys.Info{Kind: fsys.Directory, Perm: 0o555}, nil
 }
 
 func (d *dir) Open(ctx context.Context, f fsys.Flag) (fsys.Handle, error) {
-	if d.under != nil {
-		return d.under.Open(ctx, f)
+	if own := d.own(); own != nil {
+		return own.Open(ctx, f)
 	}
 	return fsys.OpenDir(f)
 }
 
 func (d *dir) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	path := join(d.path, name)
-	var under fsys.Node
-	var err error = fsys.NotExist
-	if d.under != nil {
-		under, err = fsys.Walk(ctx, d.under, name)
+	path, t := join(d.path, name), d.ns.load()
+	if own := d.own(); own != nil && t.mounts[path] == nil {
+		under, err := own.walk(ctx, name)
+		if err == nil || !t.leads(path) {
+			return d.found(path, under, err)
+		}
 	}
-	if err != nil && !d.ns.load().leads(path) {
+	if !t.leads(path) {
+		return nil, fsys.NotExist
+	}
+	return d.ns.at(path, nil), nil
+}
+
+func (d *dir) found(path string, under *guard, err error) (fsys.Node, error) {
+	if err != nil {
 		return nil, err
 	}
 	return d.ns.at(path, under), nil
 }
 
 func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
-	var own []fsys.Entry
-	if d.under != nil {
-		var err error
-		if own, err = fsys.List(ctx, d.under); err != nil {
+	t := d.ns.load()
+	var list []fsys.Entry
+	listed := map[string]bool{}
+	if own := d.own(); own != nil {
+		all, err := own.List(ctx)
+		if err != nil {
 			return nil, err
 		}
-	}
-	t := d.ns.load()
-	list := make([]fsys.Entry, 0, len(own)+len(t.below[d.path]))
-	for _, e := range own {
-		if !slices.Contains(t.below[d.path], e.Name) {
+		list = make([]fsys.Entry, 0, len(all)+len(t.below[d.path]))
+		for _, e := range all {
+			path := join(d.path, e.Name)
+			if t.owns(d.path, e.Name) {
+				if listed[e.Name] = true; t.mounts[path] != nil && !t.leads(path) {
+					continue
+				}
+				e = fsys.Entry{Name: e.Name, Node: d.ns.at(path, e.Node.(*guard))}
+			}
 			list = append(list, e)
-		} else {
-			list = append(list, fsys.Entry{Name: e.Name, Node: d.ns.at(join(d.path, e.Name), e.Node)})
 		}
 	}
 	for _, name := range t.below[d.path] {
-		if slices.ContainsFunc(own, func(e fsys.Entry) bool { return e.Name == name }) || !t.leads(join(d.path, name)) {
-			continue
+		if path := join(d.path, name); !listed[name] && t.leads(path) {
+			list = append(list, fsys.Entry{Name: name, Node: d.ns.at(path, nil)})
 		}
-		list = append(list, fsys.Entry{Name: name, Node: d.ns.at(join(d.path, name), nil)})
 	}
 	return list, nil
 }
 
 func (d *dir) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
-	if err := d.changeable(ctx, "create", name); err != nil {
+	own, err := d.changeable(ctx, "create", name)
+	if err != nil {
 		return nil, nil, err
 	}
-	return fsys.Create(ctx, d.under, name, perm, flag)
+	return own.Create(ctx, name, perm, flag)
 }
 
 func (d *dir) Mkdir(ctx context.Context, name string, perm fs.FileMode) (fsys.Node, error) {
-	if err := d.changeable(ctx, "mkdir", name); err != nil {
+	own, err := d.changeable(ctx, "mkdir", name)
+	if err != nil {
 		return nil, err
 	}
-	return fsys.Mkdir(ctx, d.under, name, perm)
+	return own.Mkdir(ctx, name, perm)
 }
 
 func (d *dir) Rename(ctx context.Context, name, newName string) error {
+	t := d.ns.load()
+	if t.owns(d.path, name) && !t.leads(join(d.path, name)) {
+		return fsys.NotExist
+	}
 	for _, n := range []string{name, newName} {
-		if d.ns.load().leads(join(d.path, n)) {
-			return d.refuse(ctx, "rename", n, fsys.E(fsys.Permission, n+" is a mount point"))
+		if t.owns(d.path, n) {
+			return d.refuse(ctx, "rename", n, fsys.E(fsys.Permission, n+" is a mount point, or one is below it"))
 		}
 	}
-	if err := d.changeable(ctx, "rename", newName); err != nil {
+	own, err := d.changeable(ctx, "rename", newName)
+	if err != nil {
 		return err
 	}
-	return fsys.Rename(ctx, d.under, name, newName)
+	return own.Rename(ctx, name, newName)
 }
 
 func (d *dir) Remove(ctx context.Context) error {
 	return d.refuse(ctx, "remove", "", fsys.E(fsys.Permission, "something is mounted here"))
 }
 
-// changeable reports whether name can be made in d by what is under it.
-func (d *dir) changeable(ctx context.Context, op, name string) error {
+// changeable returns what can make name in d.
+func (d *dir) changeable(ctx context.Context, op, name string) (*guard, error) {
+	t, own := d.ns.load(), d.own()
 	switch {
-	case d.ns.load().leads(join(d.path, name)):
-		return fsys.Exist
-	case d.under == nil:
-		return d.refuse(ctx, op, name, fsys.E(fsys.Permission, "nothing can be made in this directory"))
+	case t.leads(join(d.path, name)):
+		return nil, fsys.Exist
+	case t.owns(d.path, name):
+		return nil, d.refuse(ctx, op, name, fsys.E(fsys.Permission, name+" is the path of a mount that is not shown to you"))
+	case own == nil:
+		return nil, d.refuse(ctx, op, name, fsys.E(fsys.Permission, "nothing can be made in this directory"))
 	}
-	return nil
+	return own, nil
 }
 
 func (d *dir) refuse(ctx context.Context, op, name string, err error) error {

@@ -338,7 +338,12 @@ func tableOf(name string, n fsys.Node) *fsys.Table {
 
 func TestTheEndOfANamespace(t *testing.T) {
 	ended := false
-	ns := namespace.Namespace{Ended: func() bool { return ended }}
+	ns := namespace.Namespace{Over: func() error {
+		if ended {
+			return fsys.NotExist
+		}
+		return nil
+	}}
 	require.NoError(t, ns.Mount("/a", tree("x")))
 	walked, err := fsys.WalkPath(t.Context(), ns.Root(), "a/x")
 	require.NoError(t, err)

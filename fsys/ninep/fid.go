@@ -174,19 +174,25 @@ func (s *session) discard(f *fid) {
 	s.close(ctx, f, false)
 }
 
-// close ends f, which is gone and whose handle nobody uses.
+// close ends f, which is gone and whose handle nobody uses. After the end of
+// its grant it only frees: nothing that was gathered acts, and nothing is
+// removed.
 func (s *session) close(ctx context.Context, f *fid, inOrder bool) (err error) {
 	if f.handle != nil {
+		over := f.att.over()
 		s.mu.Lock()
 		node := f.at.node
 		s.mu.Unlock()
-		if inOrder {
+		if inOrder && !over {
 			err = fsys.Sync(ctx, f.handle)
 		}
 		if cerr := f.handle.Close(); err == nil {
 			err = cerr
 		}
-		if f.remove {
+		switch {
+		case f.remove && over:
+			err = errRevoked
+		case f.remove:
 			if rerr := fsys.Remove(ctx, node); err == nil {
 				err = rerr
 			}

@@ -20,7 +20,7 @@ func (r *request) remove() error {
 	default:
 		err = fsys.Remove(r.ctx, at.node)
 	}
-	if cerr := r.s.close(r.ctx, f, err != nil && !revoked); err == nil {
+	if cerr := r.s.close(r.ctx, f, err != nil); err == nil {
 		err = cerr
 	}
 	return err

@@ -187,7 +187,7 @@ func (r *request) clunk() error {
 		return err
 	}
 	r.s.mu.Lock()
-	inOrder := !r.att.over() && (r.orderly || !r.s.ended)
+	inOrder := r.orderly || !r.s.ended
 	r.s.mu.Unlock()
 	return r.s.close(r.ctx, r.fid, inOrder)
 }

@@ -1,7 +1,8 @@
 // Package agent assembles the services of one agent and shows them as the
 // trees that different people see.
 //
-//	/             status: README, status, ctl, mounts, events
+//	/             status: README, status, ctl, events
+//	/mounts       the mounts that this viewer is shown
 //	/config       the operator's settings             A
 //	/budget       limits, usage, ledger               A
 //	/approvals    what waits for the operator         A
@@ -81,6 +82,9 @@ type House struct {
 	// ServeTick opens a socket for a tick, and MountTick mounts for one. Each
 	// may be nil.
 	ServeTick, MountTick Share
+	// Token returns why what waits and came with the token of this id does not
+	// begin any more, or nil. tx may be nil.
+	Token func(ctx context.Context, tx store.Store, id string) error
 	// Happened is told of every event of every agent, as a line of JSON.
 	Happened func(agent string, line []byte)
 }
@@ -170,7 +174,6 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 		Name:        name,
 		Pubkey:      a.identity.Pubkey(),
 		Fill:        a.fill,
-		Mounts:      func() string { return mountTable(a.self) },
 		CheckConfig: a.checkConfig,
 		Events:      a.logs.Trajectory(),
 		Changed:     a.stateChanged,
@@ -178,7 +181,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 			return a.ticks.Stopped(ctx, tx, to == status.Stopped)
 		},
 		Configured:   a.configured,
-		Reconfigured: func() { a.inbox.Recheck(); a.tools.Reconfigured() },
+		Reconfigured: func() error { a.inbox.Recheck(); a.tools.Reconfigured(); return a.endDisabled() },
 		Commands:     commands(a.ticks.Verbs()),
 		Pending:      a.ticks.Alarms,
 		Note:         a.note,
@@ -212,7 +215,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	})
 	if a.compute, err = compute.Open(house.Life, compute.Config{
 		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,
-		Approvals: a.approvals, Trace: house.Trace,
+		Approvals: a.approvals, Trace: house.Trace, Allowed: a.allowed(computePath), Token: house.Token,
 	}); err != nil {
 		return nil, err
 	}
@@ -226,6 +229,9 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 		return nil, err
 	}
 	if a.sessions, err = sessions.Open(house.Life, a.sessionOptions()); err != nil {
+		return nil, err
+	}
+	if err := a.endDisabled(); err != nil { // if the daemon ended before it had
 		return nil, err
 	}
 	a.operator = a.view(viewer{operator: true})
@@ -254,10 +260,11 @@ func (a *Agent) Operator() fsys.Node { return a.operator.Root() }
 // Self returns the tree that the agent itself sees.
 func (a *Agent) Self() fsys.Node { return a.self.Root() }
 
-// Limited returns the agent's own tree, less what rights do not allow at the
-// path of each mount.
-func (a *Agent) Limited(rights func(mount string) (read, write bool)) fsys.Node {
-	return a.view(viewer{rights: rights}).Root()
+// Limited returns the agent's own tree for who has the token of this id, less
+// what rights do not allow at the path of each mount, until over returns why the
+// token has ended.
+func (a *Agent) Limited(token string, rights func(mount string) (read, write bool), over func() error) fsys.Node {
+	return a.view(viewer{token: token, rights: rights, over: over}).Root()
 }
 
 // Stopped reports whether the agent does no work.
@@ -297,7 +304,7 @@ func (a *Agent) stateChanged(s status.State) error {
 		a.sessions.Stop(errStopped)
 		a.ticks.Cut()
 		a.tools.Stop()
-		return errors.Join(a.compute.CancelAll(), a.sandboxes.StopAll())
+		return errors.Join(a.compute.CancelAll(nil), a.sandboxes.StopAll(nil))
 	}
 	return a.sessions.Start(a.house.Life)
 }

@@ -12,7 +12,7 @@ import (
 func (a *Agent) containersConfig(id string) containers.Config {
 	c := containers.Config{
 		Store: store.Sub(a.st, containersPart), Providers: a.house.Sandboxes, Now: a.house.Now, Note: a.note,
-		Account: a.budget, Approvals: a.approvals, Agent: a.Name, Owner: id,
+		Account: a.budget, Approvals: a.approvals, Allowed: a.allowed(containersPath), Token: a.house.Token, Agent: a.Name, Owner: id,
 		Secret: a.secrets.Get, Skills: a.skillFiles,
 	}
 	if serve := a.house.Serve; serve != nil {

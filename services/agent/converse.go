@@ -22,7 +22,7 @@ func (a *Agent) sessionOptions() sessions.Options {
 	return sessions.Options{
 		Store: store.Sub(a.st, sessionsPart), Name: a.Name, Run: a.answer, Admit: a.admitPrompt,
 		Config: a.sessionConfig, Note: a.note, Now: a.house.Now,
-		Working: a.mayWork,
+		Working: a.mayWork, Token: a.house.Token,
 	}
 }
 
@@ -40,6 +40,9 @@ func (a *Agent) sessionConfig() sessions.Config {
 // once, and one that has ended, or waits, when the program begins again is
 // gone on with.
 func (a *Agent) converse(ctx context.Context, t sessions.Turn, out *sessions.Answer) (budget.Micros, error) {
+	if err := a.usable(computePath); err != nil {
+		return 0, err
+	}
 	ctx = fsys.WithCaller(budget.With(ctx, a.budget), t.Author)
 	for {
 		job, found, err := a.jobOf(ctx, t, out.Attempt())

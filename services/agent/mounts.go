@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -25,11 +26,16 @@ const (
 	statePath  = "/state"
 	outboxPath = "/outbox"
 	goalsPath  = "/goals"
-	ctlPath    = "/ctl" // only in a tick
+	mountsPath = "/mounts"
+
+	computePath    = "/compute"
+	containersPath = "/containers"
+	ctlPath        = "/ctl" // only in a tick
 )
 
 var rows = []row{
 	{path: "/", service: "status", root: func(a *Agent) fsys.Node { return a.status.Root() }},
+	{path: mountsPath, service: "status"},
 	{path: "/config", service: "status", root: func(a *Agent) fsys.Node { return a.status.ConfigFile() }, admin: true},
 	{path: "/budget", service: "budget", root: func(a *Agent) fsys.Node { return a.budget.Root() }, admin: true},
 	{path: "/approvals", service: "budget", root: func(a *Agent) fsys.Node { return a.approvals.Root() }, admin: true},
@@ -44,8 +50,8 @@ var rows = []row{
 	{path: "/tools", service: "tools", root: func(a *Agent) fsys.Node { return a.tools.Root() }, paid: true},
 	{path: "/identity", service: "identity", root: func(a *Agent) fsys.Node { return a.identity.Root() }},
 	{path: "/secrets", service: "secrets", root: func(a *Agent) fsys.Node { return a.secrets.Root() }, admin: true},
-	{path: "/compute", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Root() }, paid: true},
-	{path: "/containers", service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Root() }, paid: true},
+	{path: computePath, service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Root() }, paid: true},
+	{path: containersPath, service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Root() }, paid: true},
 	{path: "/containers/policy", service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Policy() }, admin: true},
 	{path: "/sessions", service: "sessions", root: func(a *Agent) fsys.Node { return a.sessions.Root() }, paid: true},
 	{path: "/compute/policy", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Policy() }, admin: true},
@@ -54,7 +60,9 @@ var rows = []row{
 // viewer is who a tree is for.
 type viewer struct {
 	operator bool
+	token    string                                // its id, or nothing
 	rights   func(mount string) (read, write bool) // nil: all
+	over     func() error                          // why this viewer sees nothing any longer; nil: never
 	// room is that of a tick, and instead what is mounted there in place of
 	// the roots of rows, or beside them; nil for everybody else.
 	room    *room
@@ -63,15 +71,18 @@ type viewer struct {
 
 // view builds the tree that v sees.
 func (a *Agent) view(v viewer) *namespace.Namespace {
-	ns := &namespace.Namespace{Refused: a.refused, Ended: a.gone.Load}
+	ns := &namespace.Namespace{Refused: a.refused, Over: func() error { return a.over(v) }}
 	rows := rows
 	if v.room != nil {
-		ns.Ended = func() bool { return v.room.over.Load() || a.gone.Load() }
 		rows = append(slices.Clip(rows), row{path: ctlPath, service: "status"})
 	}
 	for _, r := range rows {
 		root := v.instead[r.path]
-		if root == nil {
+		switch {
+		case root != nil:
+		case r.path == mountsPath:
+			root = fsys.Text(func(context.Context) ([]byte, error) { return mountTable(ns, rows), nil })
+		default:
 			root = r.root(a)
 		}
 		var gates []namespace.Option
@@ -88,6 +99,9 @@ func (a *Agent) view(v viewer) *namespace.Namespace {
 		if v.room != nil {
 			gates = append(gates, own())
 		}
+		if v.token != "" {
+			gates = append(gates, came(v.token))
+		}
 		if r.paid {
 			gates = append(gates, a.working(), namespace.Spend(a.budget))
 		}
@@ -96,6 +110,24 @@ func (a *Agent) view(v viewer) *namespace.Namespace {
 		}
 	}
 	return ns
+}
+
+// came marks what is asked for as having come with a token.
+func came(token string) namespace.Option {
+	return namespace.Gated(func() string { return "" }, func(ctx context.Context, _ namespace.Op, _ fsys.Effect) (context.Context, error) {
+		return fsys.WithToken(ctx, token), nil
+	})
+}
+
+// over is why v sees nothing any longer, or nil.
+func (a *Agent) over(v viewer) error {
+	switch {
+	case a.gone.Load(), v.room != nil && v.room.over.Load():
+		return fsys.NotExist
+	case v.over != nil:
+		return v.over()
+	}
+	return nil
 }
 
 type service struct{ root fsys.Node }
@@ -113,6 +145,39 @@ func (a *Agent) levelAt(mount string) namespace.Level {
 		}
 	}
 	return level
+}
+
+// usable says why the agent may begin nothing that costs at mount, or nil.
+func (a *Agent) usable(mount string) error {
+	level := a.levelAt(mount)
+	if level.Check(namespace.Write, fsys.Spends) == nil {
+		return nil
+	}
+	return fsys.E(fsys.Permission, mount+" is "+string(level)+" for "+a.Name+" by its config")
+}
+
+// allowed is usable for who asks: the operator always may.
+func (a *Agent) allowed(mount string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if fsys.CallerOf(ctx) == fsys.Operator {
+			return nil
+		}
+		return a.usable(mount)
+	}
+}
+
+// endDisabled ends what waits or runs where the configuration has a mount
+// disabled.
+func (a *Agent) endDisabled() error {
+	var errs []error
+	for mount, end := range map[string]func(why error) error{
+		computePath: a.compute.CancelAll, containersPath: a.sandboxes.StopAll,
+	} {
+		if a.levelAt(mount) == namespace.Disabled {
+			errs = append(errs, end(a.usable(mount)))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // CheckMount refuses a path at which an agent has no mount: access is decided
@@ -167,15 +232,15 @@ func (a *Agent) refused(ctx context.Context, path, op string, err error) {
 }
 
 // mountTable is the text of the mounts file: path, service, access.
-func mountTable(ns *namespace.Namespace) string {
-	var b strings.Builder
+func mountTable(ns *namespace.Namespace, rows []row) []byte {
+	var b []byte
 	for _, m := range ns.Mounts() {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.path == m.Path })
 		access := m.Access
 		if access == "" {
 			access = "full"
 		}
-		b.WriteString(m.Path + "\t" + rows[i].service + "\t" + access + "\n")
+		b = append(b, m.Path+"\t"+rows[i].service+"\t"+access+"\n"...)
 	}
-	return b.String()
+	return b
 }

@@ -82,15 +82,15 @@ func (s *Service) withdraw(ctx context.Context, tx store.Store, j *job, why erro
 	return s.endWaiting(ctx, tx, j, hold, why)
 }
 
-// cancelWaiting cancels j if it waits for an approval, and reports whether it
-// did.
-func (s *Service) cancelWaiting(j *job) (bool, error) {
+// cancelWaiting ends j with why if it waits for an approval, and reports whether
+// it did.
+func (s *Service) cancelWaiting(j *job, why error) (bool, error) {
 	if j.record().State != Awaiting {
 		return false, nil
 	}
 	ctx := context.WithoutCancel(s.life)
 	err := s.st.Update(ctx, func(tx store.Store) error {
-		_, err := s.withdraw(ctx, tx, j, errCancelled)
+		_, err := s.withdraw(ctx, tx, j, why)
 		return err
 	})
 	if missing(err) {

@@ -172,7 +172,7 @@ func TestCancelWaiting(t *testing.T) {
 		t.Errorf("%s wait", got)
 	}
 	d.money(200, 0)
-	d.must(d.svc.CancelAll())
+	d.must(d.svc.CancelAll(nil))
 	d.money(0, 0)
 	if got := d.read("usage"); d.asked() != "" || !strings.Contains(got, `"awaiting-approval":0,"cancelled":3`) {
 		t.Errorf("%q wait, usage is %s", d.asked(), got)

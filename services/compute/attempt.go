@@ -32,6 +32,11 @@ func (s *Service) run(j *job) (provider.Usage, error) {
 	if err := j.open(j.ctx); err != nil {
 		return provider.Usage{}, err
 	}
+	if id := j.record().Token; id != "" && s.config.Token != nil {
+		if err := s.config.Token(j.ctx, nil, id); err != nil {
+			return provider.Usage{}, err
+		}
+	}
 	limit := time.Duration(j.record().Timeout) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
 	defer cancel()

@@ -136,7 +136,7 @@ func benchTree(b *testing.B, p provider.Provider) (fsys.Node, context.Context) {
 		s.Close(context.WithoutCancel(ctx))
 		db.Close()
 	})
-	if err := fsys.WriteFile(ctx, s.Root(), "policy", []byte(`{"max_concurrent":1000}`)); err != nil {
+	if err := fsys.WriteFile(ctx, s.Policy(), "", []byte(`{"max_concurrent":1000}`)); err != nil {
 		b.Fatal(err)
 	}
 	return s.Root(), ctx

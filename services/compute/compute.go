@@ -1,7 +1,6 @@
 // Package compute serves models as files.
 //
 //	new        Message: a request in OpenAI's form, or plain text; reply: the job's number
-//	policy     JSON: what may be asked of whom, at which price, how much at once
 //	usage      JSON: held, spent, budget, jobs by state
 //	providers/<id>/
 //	  info     JSON: what kind of provider, and what it can do
@@ -92,6 +91,12 @@ type Config struct {
 	// Approvals ask for what is above the approval threshold of Account; nil
 	// means that such jobs are refused.
 	Approvals *budget.Approvals
+	// Allowed, if set, says why who asks may begin no job, or nil. It is asked in
+	// the transaction that records one.
+	Allowed func(ctx context.Context) error
+	// Token, if set, says why a job that waits and came with the token of this
+	// id does not begin any more, or nil. tx may be nil.
+	Token func(ctx context.Context, tx store.Store, id string) error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Trace, if set, is told of jobs and of calls of providers.
@@ -127,6 +132,9 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
+	if config.Allowed == nil {
+		config.Allowed = func(context.Context) error { return nil }
+	}
 	if config.Note == nil {
 		config.Note = func(store.Store, string, any) error { return nil }
 	}
@@ -150,7 +158,6 @@ func Open(life context.Context, config Config) (*Service, error) {
 	}
 	s.root = fsys.NewTable(
 		fsys.Entry{Name: "new", Node: &fsys.Call{Do: s.submitNew, Admit: s.admit, Effect: fsys.Spends}},
-		fsys.Entry{Name: "policy", Node: s.policy},
 		fsys.Entry{Name: "usage", Node: fsys.JSON(s.usage)},
 		fsys.Entry{Name: "providers", Node: fsys.NewTable(providers...)},
 		fsys.Entry{Name: "jobs", Node: fsys.NewTableWith(jobs{s})},
@@ -169,7 +176,8 @@ func Open(life context.Context, config Config) (*Service, error) {
 // Root returns the files.
 func (s *Service) Root() fsys.Node { return s.root }
 
-// Policy returns the policy file, which is also at policy below Root.
+// Policy returns the policy file. It is mounted below what Root returns, and is
+// no part of that.
 func (s *Service) Policy() fsys.Node { return s.policy }
 
 // Unfinished returns how many jobs wait or run.
@@ -177,12 +185,16 @@ func (s *Service) Unfinished() int {
 	return s.jobs.Len() + s.crew.Recording()
 }
 
-// CancelAll cancels every job that waits or runs, the last one first,
-// so that none of them starts because another one ends.
-func (s *Service) CancelAll() error {
+// CancelAll ends every job that waits or runs, the last one first, so that none
+// of them starts because another one ends. They failed with why, or are
+// cancelled if that is nil.
+func (s *Service) CancelAll(why error) error {
+	if why == nil {
+		why = errCancelled
+	}
 	var errs []error
 	for _, j := range slices.Backward(s.jobs.AllLive()) {
-		errs = append(errs, s.cancel(j))
+		errs = append(errs, s.cancel(j, why))
 	}
 	return errors.Join(errs...)
 }

@@ -139,6 +139,14 @@ func (d *desk) refused(req string, code fsys.Code, reason string) {
 	}
 }
 
+// shown is the policy as its file shows it.
+func (d *desk) shown() string {
+	d.Helper()
+	b, err := fsys.ReadFile(d.ctx, d.svc.Policy(), "")
+	d.must(err)
+	return string(b)
+}
+
 func (d *desk) read(path string) string {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.ctx, 90*time.Second)
@@ -194,7 +202,7 @@ func (d *desk) money(held, spent budget.Micros) {
 
 func (d *desk) policy(doc string) {
 	d.Helper()
-	d.must(fsys.WriteFile(d.ctx, d.svc.Root(), "policy", []byte(doc)))
+	d.must(fsys.WriteFile(d.ctx, d.svc.Policy(), "", []byte(doc)))
 }
 
 func (d *desk) cancel(n string) error {
@@ -471,7 +479,7 @@ func TestCancelAll(t *testing.T) {
 	}
 	d.begun("1")
 	d.begun("2")
-	d.must(d.svc.CancelAll())
+	d.must(d.svc.CancelAll(nil))
 	for n, cost := range map[string]budget.Micros{"1": 10, "2": 10, "3": 0, "4": 0, "5": 0} {
 		d.ended(n, compute.Cancelled, cost)
 	}

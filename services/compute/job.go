@@ -43,6 +43,7 @@ func (s *Service) newJob(ctx context.Context, n int64, name string, sub *submiss
 		Number:   n,
 		Name:     name,
 		Key:      sub.key,
+		Token:    fsys.TokenOf(ctx),
 		State:    Queued,
 		Kind:     pl.chain[0].req.Kind,
 		Provider: pl.chain[0].runner.ID(),
@@ -200,7 +201,7 @@ func (j *job) control(ctx context.Context, words []string) ([]byte, error) {
 	if r := j.record(); r.State.ended() {
 		return nil, fsys.E(fsys.Busy, "job "+strconv.FormatInt(j.n, 10)+" has ended: "+string(r.State))
 	}
-	return nil, j.s.cancel(j)
+	return nil, j.s.cancel(j, errCancelled)
 }
 
 func (j *job) commands(context.Context) ([]byte, error) { return []byte("cancel\n"), nil }

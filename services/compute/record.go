@@ -27,6 +27,7 @@ type record struct {
 	Number   int64           `json:"number"`
 	Name     string          `json:"name,omitempty"` // of a job that was a draft
 	Key      string          `json:"key,omitempty"`
+	Token    string          `json:"token,omitempty"` // the id of that which it came with
 	State    State           `json:"state"`
 	Kind     provider.Kind   `json:"kind"`
 	Provider string          `json:"provider"`

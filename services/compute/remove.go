@@ -47,7 +47,7 @@ func (s *Service) remove(ctx context.Context, j *job) error {
 	if err != nil || !running {
 		return err
 	}
-	return s.cancel(j)
+	return s.cancel(j, errCancelled)
 }
 
 // unlist takes away the names of r's job.

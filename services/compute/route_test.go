@@ -448,7 +448,7 @@ func TestKilledInAPause(t *testing.T) {
 		d.open()
 		d.ended(n, compute.Failed, 10)
 		d.money(0, 10)
-		d.must(old.CancelAll())
+		d.must(old.CancelAll(nil))
 		d.must(old.Wait(d.ctx))
 	})
 }

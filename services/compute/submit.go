@@ -53,6 +53,9 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if n, err = s.keys.Prior(ctx, tx, sub.key, sub.hash); n != 0 || err != nil {
 			return err
 		}
+		if err := s.config.Allowed(ctx); err != nil {
+			return err
+		}
 		if n, err = keep.Next(ctx, tx, nextKey); err != nil {
 			return err
 		}

@@ -30,14 +30,14 @@ func (s *Service) change(ctx context.Context, tx store.Store, j *job, alter func
 
 var errCancelled = fsys.E(fsys.Canceled, "cancelled")
 
-// cancel ends j, which has not ended. One that runs is over when its provider
-// has stopped.
-func (s *Service) cancel(j *job) error {
-	if over, err := s.cancelWaiting(j); over || err != nil {
+// cancel ends j, which has not ended, with why. One that runs is over when its
+// provider has stopped.
+func (s *Service) cancel(j *job, why error) error {
+	if over, err := s.cancelWaiting(j, why); over || err != nil {
 		return err
 	}
-	_, err := s.crew.Withdraw(j, func() { j.cancel(errCancelled) }, func() error {
-		return s.finish(j, provider.Usage{}, errCancelled)
+	_, err := s.crew.Withdraw(j, func() { j.cancel(why) }, func() error {
+		return s.finish(j, provider.Usage{}, why)
 	})
 	return err
 }

@@ -78,15 +78,15 @@ func (s *Service) withdraw(ctx context.Context, tx store.Store, w *session, why 
 	return s.endWaiting(ctx, tx, w, hold, why)
 }
 
-// cancelWaiting stops w if it waits for an approval, and reports whether it
+// cancelWaiting ends w with why if it waits for an approval, and reports whether it
 // did.
-func (s *Service) cancelWaiting(w *session) (bool, error) {
+func (s *Service) cancelWaiting(w *session, why error) (bool, error) {
 	if w.record().State != Awaiting {
 		return false, nil
 	}
 	ctx := context.WithoutCancel(s.life)
 	err := s.st.Update(ctx, func(tx store.Store) error {
-		_, err := s.withdraw(ctx, tx, w, errStopped)
+		_, err := s.withdraw(ctx, tx, w, why)
 		return err
 	})
 	if missing(err) {

@@ -2,7 +2,6 @@
 //
 //	new        Message: a request in JSON, or one line for the shell; reply: the
 //	           session's number
-//	policy     JSON: what may be asked of whom, at which price, how much at once
 //	usage      JSON: held, spent, budget, sessions by state
 //	providers/<id>/
 //	  info     JSON: what kind of provider, and which limits it enforces
@@ -91,6 +90,12 @@ type Config struct {
 	// Approvals ask for what is above the approval threshold of Account; nil
 	// means that such sessions are refused.
 	Approvals *budget.Approvals
+	// Allowed, if set, says why who asks may begin no session, or nil. It is asked
+	// in the transaction that records one.
+	Allowed func(ctx context.Context) error
+	// Token, if set, says why a session that waits and came with the token of this
+	// id does not begin any more, or nil. tx may be nil.
+	Token func(ctx context.Context, tx store.Store, id string) error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Agent is whose sessions these are, and Owner tells it apart from every
@@ -138,6 +143,9 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
+	if config.Allowed == nil {
+		config.Allowed = func(context.Context) error { return nil }
+	}
 	if config.Note == nil {
 		config.Note = func(store.Store, string, any) error { return nil }
 	}
@@ -155,7 +163,6 @@ func Open(life context.Context, config Config) (*Service, error) {
 	}
 	s.root = fsys.NewTable(
 		fsys.Entry{Name: "new", Node: &fsys.Call{Do: s.submitNew, Admit: s.admit, Effect: fsys.Spends, Limit: maxRequest}},
-		fsys.Entry{Name: "policy", Node: s.policy},
 		fsys.Entry{Name: "usage", Node: fsys.JSON(s.usage)},
 		fsys.Entry{Name: "providers", Node: fsys.NewTable(providers...)},
 		fsys.Entry{Name: "workspaces", Node: fsys.NewTableWith(workspaces{s})},
@@ -182,7 +189,8 @@ const maxRequest = 8 << 20
 // Root returns the files.
 func (s *Service) Root() fsys.Node { return s.root }
 
-// Policy returns the policy file, which is also at policy below Root.
+// Policy returns the policy file. It is mounted below what Root returns, and is
+// no part of that.
 func (s *Service) Policy() fsys.Node { return s.policy }
 
 // Unfinished returns how many sessions wait or run.
@@ -190,12 +198,16 @@ func (s *Service) Unfinished() int {
 	return s.sessions.Len() + s.crew.Recording()
 }
 
-// StopAll stops every session that waits or runs, the last one first, so that
-// none of them starts because another one ends.
-func (s *Service) StopAll() error {
+// StopAll ends every session that waits or runs, the last one first, so that
+// none of them starts because another one ends. They failed with why, or are
+// stopped if that is nil.
+func (s *Service) StopAll(why error) error {
+	if why == nil {
+		why = errStopped
+	}
 	var errs []error
 	for _, w := range slices.Backward(s.sessions.AllLive()) {
-		errs = append(errs, s.stop(w, errStopped))
+		errs = append(errs, s.stop(w, why))
 	}
 	return errors.Join(errs...)
 }

@@ -191,6 +191,18 @@ func (y *yard) read(path string) string {
 	return string(b)
 }
 
+func (y *yard) setPolicy(doc string) error {
+	return fsys.WriteFile(y.ctx, y.svc.Policy(), "", []byte(doc))
+}
+
+// shown is the policy as its file shows it.
+func (y *yard) shown() string {
+	y.Helper()
+	b, err := fsys.ReadFile(y.ctx, y.svc.Policy(), "")
+	y.must(err)
+	return string(b)
+}
+
 func (y *yard) write(path, text string) error {
 	return fsys.WriteFile(y.ctx, y.svc.Root(), path, []byte(text))
 }
@@ -275,7 +287,7 @@ func (y *yard) money(held, spent budget.Micros) {
 
 func (y *yard) policy(doc string) {
 	y.Helper()
-	y.must(y.write("policy", doc))
+	y.must(y.setPolicy(doc))
 }
 
 func (y *yard) eq(got, want any) {
@@ -357,7 +369,7 @@ func TestRefusals(t *testing.T) {
 	n := y.ask(`{"commands":["x"],"image":"good/x"}`)
 	y.ended(n, containers.Failed, "not-found: there is no image good/x")
 	for _, doc := range []string{`{"require_limits":"some"}`, `{"limits":{"time_s":0}}`, `{"provider":"x"}`, `{"git_suffix":"<"}`, `{"x":1}`, `{"allow_images":["["]}`} {
-		if err := y.write("policy", doc); fsys.CodeOf(err) != fsys.Invalid || err == nil {
+		if err := y.setPolicy(doc); fsys.CodeOf(err) != fsys.Invalid || err == nil {
 			t.Errorf("%s: %v", doc, err)
 		}
 	}
@@ -390,12 +402,12 @@ func TestPull(t *testing.T) {
 
 func TestPolicyIsWhatItWas(t *testing.T) {
 	y := newYard(t, fake.Options{})
-	doc := y.read("policy")
+	doc := y.shown()
 	if !strings.Contains(doc, `"cpus":1,`) {
 		t.Error(doc)
 	}
 	y.policy(strings.Replace(doc, `"cpus":1,`, `"cpus":0.25,`, 1))
-	y.eq(y.read("policy"), strings.Replace(doc, `"cpus":1,`, `"cpus":0.25,`, 1))
+	y.eq(y.shown(), strings.Replace(doc, `"cpus":1,`, `"cpus":0.25,`, 1))
 }
 
 func TestAKeyIsOneSession(t *testing.T) {

@@ -34,6 +34,7 @@ func (s State) ended() bool {
 type record struct {
 	Number    int64         `json:"number"`
 	Key       string        `json:"key,omitempty"`
+	Token     string        `json:"token,omitempty"` // the id of that which it came with
 	State     State         `json:"state"`
 	Provider  string        `json:"provider"`
 	Image     string        `json:"image,omitempty"`

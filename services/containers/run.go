@@ -47,6 +47,11 @@ func (w *session) live() error {
 	if err := w.open(w.ctx); err != nil {
 		return err
 	}
+	if id := w.record().Token; id != "" && w.s.config.Token != nil {
+		if err := w.s.config.Token(w.ctx, nil, id); err != nil {
+			return err
+		}
+	}
 	if err := w.provision(); err != nil {
 		return err
 	}

@@ -56,6 +56,9 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if n, err = s.keys.Prior(ctx, tx, sub.key, sub.hash); n != 0 || err != nil {
 			return err
 		}
+		if err := s.config.Allowed(ctx); err != nil {
+			return err
+		}
 		if n, err = keep.Next(ctx, tx, nextKey); err != nil {
 			return err
 		}
@@ -66,7 +69,7 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if err != nil {
 			return err
 		}
-		w = s.newSession(n, sub, pl, hold, now)
+		w = s.newSession(ctx, n, sub, pl, hold, now)
 		if err := s.putNew(ctx, tx, w.rec, sub); err != nil {
 			return err
 		}
@@ -89,14 +92,14 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 }
 
 // newSession returns a session that has not been recorded yet.
-func (s *Service) newSession(n int64, sub *submission, pl plan, hold *budget.Hold, now bool) *session {
+func (s *Service) newSession(ctx context.Context, n int64, sub *submission, pl plan, hold *budget.Hold, now bool) *session {
 	w := s.liveSession(n)
 	w.plan, w.holds = pl, []*budget.Hold{hold}
 	if sub.serve != nil {
 		w.serves = sub.serve
 	}
 	w.rec = record{
-		Number: n, Key: sub.key, State: Queued,
+		Number: n, Key: sub.key, Token: fsys.TokenOf(ctx), State: Queued,
 		Provider: pl.runner.ID(), Image: pl.image, Limits: pl.limits, Network: pl.network,
 		Keep: sub.req.Keep, Workspace: string(sub.req.Workspace), Commands: len(sub.req.Commands),
 		Created: s.config.Now(), Holds: []string{hold.ID()}, Held: hold.Max(), Price: pl.price,

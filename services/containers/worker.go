@@ -72,7 +72,7 @@ func (e exitError) Error() string { return e.text }
 
 // stop ends w, which has not ended, at once.
 func (s *Service) stop(w *session, why error) error {
-	if over, err := s.cancelWaiting(w); over || err != nil {
+	if over, err := s.cancelWaiting(w, why); over || err != nil {
 		return err
 	}
 	_, err := s.crew.Withdraw(w, func() { w.cancel(why) }, func() error { return s.finish(w, why) })

@@ -136,6 +136,7 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	if h.tokens, err = tokens.Open(life, store.Sub(opts.Store, tokensPart), tokens.Options{Now: opts.Now}); err != nil {
 		return nil, err
 	}
+	h.agents.house.Token = h.tokens.Live
 	if h.profiles, err = profiles.Open(life, store.Sub(opts.Store, profilesPart)); err != nil {
 		return nil, err
 	}
@@ -240,20 +241,28 @@ func (h *Host) Token(ctx, life context.Context, secret string) (root fsys.Node, 
 	if err != nil {
 		return nil, "", nil, err
 	}
+	over := func() error {
+		select {
+		case <-done:
+			return tokens.Over
+		default:
+			return nil
+		}
+	}
 	if grant.Agent == AllAgents {
-		return h.limited(grant.Rights), AllAgents, done, nil
+		return h.limited(grant.Rights, over), AllAgents, done, nil
 	}
 	a, err := h.agents.find(ctx, grant.Agent)
 	if err != nil {
 		return nil, "", nil, fsys.Permission
 	}
-	return a.Limited(grant.Rights.At), grant.Agent, done, nil
+	return a.Limited(grant.ID, grant.Rights.At, over), grant.Agent, done, nil
 }
 
 // limited returns the tree of the host, less what rights do not allow at each
-// of its entries.
-func (h *Host) limited(rights tokens.Rights) fsys.Node {
-	ns := &namespace.Namespace{}
+// of its entries, until over returns why it has ended.
+func (h *Host) limited(rights tokens.Rights, over func() error) fsys.Node {
+	ns := &namespace.Namespace{Over: over}
 	for _, e := range h.entries {
 		read, write := rights.At("/" + e.Name)
 		if err := ns.Mount(e.Name, only{e.Node}, namespace.Allow(read, write)); err != nil {

@@ -15,6 +15,7 @@ import (
 type queued struct {
 	Prompt int64           `json:"prompt"`
 	Author fsys.Caller     `json:"author,omitempty"`
+	Token  string          `json:"token,omitempty"` // the id of that which it came with
 	Time   string          `json:"time"`
 	Text   string          `json:"text,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
@@ -73,7 +74,7 @@ func (x *session) prompt(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Author = fsys.CallerOf(ctx)
+	q.Author, q.Token = fsys.CallerOf(ctx), fsys.TokenOf(ctx)
 	err = x.change(ctx, func(c *change) error {
 		if err := c.takes(c.config); err != nil || c.Removing {
 			return orMissing(err)

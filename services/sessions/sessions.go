@@ -64,6 +64,9 @@ type Options struct {
 	// Working, if set, returns why no prompt is begun now; nil if it is. It
 	// must not block. When it turns nil, Start must be called.
 	Working func() error
+	// Token, if set, says why a prompt that waits and came with the token of this
+	// id is not begun any more, or nil.
+	Token func(ctx context.Context, tx store.Store, id string) error
 	// Admit, if set, refuses a prompt before it is there.
 	Admit func(ctx context.Context) error
 	// Config, if set, is asked whenever it matters, so changes act at once.

@@ -138,12 +138,11 @@ func (s *Service) begin(ctx context.Context, x *session) (t *Turn, a *Answer, er
 			if !c.runnable() || s.opts.Working() != nil {
 				return errNothing
 			}
-			page, err := c.tx.List(ctx, queuePrefix(x.n), "", 1)
-			if err != nil || len(page) == 0 {
-				return orMissing(err)
-			}
-			if q, err = c.unqueue(page[0]); err != nil {
+			if q, err = c.next(); err != nil {
 				return err
+			}
+			if q.Prompt == 0 {
+				return nil
 			}
 			if err := c.begins(q); err != nil {
 				return err
@@ -167,6 +166,33 @@ func (s *Service) begin(ctx context.Context, x *session) (t *Turn, a *Answer, er
 		return nil, nil, err
 	}
 	return t, a, nil
+}
+
+// next takes the oldest prompt out of the queue, and before it those whose token
+// has ended: none is left if its number is 0.
+func (c *change) next() (q queued, err error) {
+	for p, err := range store.All(c.ctx, c.tx, queuePrefix(c.Number)) {
+		if err != nil {
+			return q, err
+		}
+		q = queued{}
+		if err := json.Unmarshal(p.Value, &q); err != nil {
+			return q, fsys.Wrap(fsys.Internal, "a prompt in the database", err)
+		}
+		if q.Token != "" && c.x.s.opts.Token != nil {
+			err = c.x.s.opts.Token(c.ctx, c.tx, q.Token)
+		}
+		switch {
+		case err == nil:
+			return c.unqueue(p)
+		case fsys.CodeOf(err) != fsys.Permission:
+			return q, err
+		}
+		if err := c.forgo(p, "", fsys.ReasonOf(err)); err != nil {
+			return q, err
+		}
+	}
+	return queued{}, nil
 }
 
 var errNothing = errors.New("there is nothing to do")

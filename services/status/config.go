@@ -124,7 +124,8 @@ func (s *Service) saveConfig(ctx context.Context, doc []byte) error {
 		}
 		store.After(tx, func() {
 			s.mu.Lock()
-			s.config, s.doc = c, doc
+			s.doc = doc
+			s.config.Store(&c)
 			s.mu.Unlock()
 		})
 		return s.note(tx, "config.changed", struct {
@@ -132,7 +133,7 @@ func (s *Service) saveConfig(ctx context.Context, doc []byte) error {
 		}{fsys.CallerOf(ctx)})
 	})
 	if err == nil && s.opts.Reconfigured != nil {
-		s.opts.Reconfigured()
+		err = s.opts.Reconfigured()
 	}
 	return err
 }

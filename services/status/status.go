@@ -5,7 +5,6 @@
 //	ctl      Message: stop, start, and what other services add; reading it lists
 //	         the commands and the alarms
 //	config   Stored, JSON, validated on write: see [Config]
-//	mounts   Text: the mount table, a line each: path, service, access
 //	events   Stream: everything that happens to this agent, as JSON lines
 //
 // A stopped agent takes messages but does no work that costs.
@@ -16,6 +15,7 @@ import (
 	_ "embed"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"agent9/fsys"
@@ -79,8 +79,6 @@ type Options struct {
 	Pubkey string
 	// Fill completes a report with what other services know.
 	Fill func(ctx context.Context, r *Report) error
-	// Mounts returns the mount table, a line per mount.
-	Mounts func() string
 	// CheckConfig, if set, is asked before a new configuration is stored.
 	CheckConfig func(Config) error
 	Events      fsys.Node
@@ -91,7 +89,7 @@ type Options struct {
 	// Changed is told of a new state, and Reconfigured of a new
 	// configuration, once it is on disk.
 	Changed      func(State) error
-	Reconfigured func()
+	Reconfigured func() error
 	// Commands are more verbs of ctl, and Pending what reading it says after
 	// the verbs.
 	Commands []Command
@@ -105,9 +103,10 @@ type Service struct {
 	opts Options
 	st   store.Updater
 
+	config atomic.Pointer[Config] // what doc says; looked at by every operation
+
 	mu     sync.Mutex
 	record record
-	config Config
 	doc    []byte
 }
 
@@ -140,9 +139,11 @@ func Open(ctx context.Context, st store.Updater, opts Options) (*Service, error)
 	if s.doc, err = st.Get(ctx, configKey); err != nil {
 		return nil, fsys.Wrap(fsys.Internal, "the agent's config", err)
 	}
-	if s.config, err = ParseConfig(s.doc); err != nil {
+	c, err := ParseConfig(s.doc)
+	if err != nil {
 		return nil, fsys.Wrap(fsys.Internal, "the agent's config", err)
 	}
+	s.config.Store(&c)
 	return s, nil
 }
 
@@ -154,11 +155,7 @@ func (s *Service) State() State {
 }
 
 // Config returns the configuration in force.
-func (s *Service) Config() Config {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.config
-}
+func (s *Service) Config() Config { return *s.config.Load() }
 
 // Root returns the directory of the files.
 func (s *Service) Root() fsys.Node {
@@ -166,7 +163,6 @@ func (s *Service) Root() fsys.Node {
 		fsys.Entry{Name: "README", Node: fsys.Const(manual)},
 		fsys.Entry{Name: "status", Node: fsys.JSON(s.report)},
 		fsys.Entry{Name: "ctl", Node: s.Ctl(nil)},
-		fsys.Entry{Name: "mounts", Node: fsys.Text(func(context.Context) ([]byte, error) { return []byte(s.opts.Mounts()), nil })},
 		fsys.Entry{Name: "events", Node: s.opts.Events},
 	)
 }

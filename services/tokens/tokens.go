@@ -59,6 +59,10 @@ const (
 // says no more.
 var Unknown = fsys.E(fsys.Permission, "this token is unknown, has expired or was revoked")
 
+// Over is what everything that a token has opened says once it has ended: what
+// was written but has not acted does not act any more.
+var Over = fsys.E(fsys.Permission, "the token was revoked or has expired")
+
 // Open returns the tokens in st, and sweeps those that expired.
 func Open(ctx context.Context, st store.Updater, opts Options) (*Tokens, error) {
 	if opts.Now == nil {
@@ -142,6 +146,20 @@ func (t *Tokens) Lookup(ctx context.Context, secret string) (g Grant, done <-cha
 	}
 	t.live.endAt(hash, g.Expires)
 	return g, s.ctx.Done(), nil
+}
+
+// Live returns [Over] if the token with this id has ended. tx is the transaction
+// of who asks; nil: there is none.
+func (t *Tokens) Live(ctx context.Context, tx store.Store, id string) error {
+	var st store.Store = t.st
+	if tx != nil {
+		st = store.In(tx, t.st)
+	}
+	_, _, err := t.find(ctx, st, id)
+	if errors.Is(err, fsys.NotExist) {
+		return Over
+	}
+	return err
 }
 
 // hashOf returns what a secret is stored under; not ok if it cannot be one.
