@@ -134,7 +134,7 @@ func (u *user) agent(t *testing.T, name, limits string) string {
 	dir := u.root + "/agents/" + name
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	u.sh(t, `echo '`+limits+`' >`+dir+`/budget/limits`)
-	u.sh(t, `echo '{"default_model":"gpt-5.4","default_max_cost_microusd":100,"prices":{"*":{"input_microusd":1000000,"cached_input_microusd":1000000,"output_microusd":1000000}}}' >`+dir+`/compute/policy`)
+	u.sh(t, `echo '{"default_model":"gpt-5.4","default_max_tokens":100,"prices":{"*":{"input_microusd":1000000,"cached_input_microusd":1000000,"output_microusd":1000000}}}' >`+dir+`/compute/policy`)
 	return dir
 }
 

@@ -36,16 +36,21 @@ COMPUTE PROVIDERS
                                   vLLM, llama.cpp, LM Studio …; the key is in
                                   the variable <ID>_API_KEY, else, for https,
                                   in OPENAI_API_KEY
+   --compute ID=openai,price=0:BASE_URL
+                                  such a server whose work costs nothing; for
+                                  any other, the price of a model must be known
+                                  (docs/compute.md, under Prices)
    --compute ID=anthropic:        Anthropic; the key is in <ID>_API_KEY or
                                   ANTHROPIC_API_KEY
-   --compute ID=ollama:URL        Ollama's own API; its work costs nothing
+   --compute ID=ollama:URL        Ollama's own API
    --compute ID=cloudflare:ACCOUNT
                                   Workers AI; the token is in <ID>_API_KEY or
                                   CLOUDFLARE_API_TOKEN
    --compute ID=echo:             answers with the question
    The first one is the default. Without any, agentd takes what it finds of
    OPENAI_API_KEY (with OPENAI_BASE_URL), ANTHROPIC_API_KEY, OLLAMA_HOST and a
-   server on 127.0.0.1:11434, else echo.
+   server on 127.0.0.1:11434, else echo. The work of exec, ollama and echo costs
+   nothing, unless an agent's policy has a price for the model.
 
 SANDBOXES
    --containers ID=docker:[HOST]  a Docker engine, or one that speaks its API;

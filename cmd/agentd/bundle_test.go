@@ -49,7 +49,7 @@ func fill(r *tree, name string) {
 	at := "agents/" + name + "/"
 	r.write(at+"config", `{"accept":["bob","team-*"],"inbox":{"limit":50}}`)
 	r.write(at+"budget/limits", `{"per_day_microusd":700000}`)
-	r.write(at+"compute/policy", `{"default_max_cost_microusd":5}`)
+	r.write(at+"compute/policy", `{"default_max_tokens":5}`)
 	r.make(at+"goals", "ship", "Ship it.\n")
 	r.mkdir(at+"goals", "learn")
 	r.make(at+"goals/learn", "bytes", string([]byte{0, 1, 255, '\n'})+strings.Repeat("long\n", 20_000))

@@ -53,7 +53,7 @@ func (s *shop) opens(p *promised, r *tree) {
 	r.mkdir("accounts", above)
 	r.write("accounts/"+above+"/limits", `{"total_microusd":1000000000}`)
 	r.write(p.at("budget/limits"), fmt.Sprintf(`{"parent":%q,"approval_threshold_microusd":%d,"per_day_microusd":1000000000}`, above, jobCost))
-	r.write(p.at("compute/policy"), `{"prices":{"*":{"input_microusd":1000000,"output_microusd":1000000}}}`)
+	r.write(p.at("compute/policy"), `{"prices":{"*":{"input_microusd":0,"output_microusd":1000000}}}`)
 }
 
 // sells asks for a job, asks again for one, or decides about one.
@@ -62,7 +62,7 @@ func (s *shop) sells(p *promised, r *tree, n int) error {
 		s.till.shut(p.rng.IntN(2) == 0)
 	}
 	submit := func(o *order) error {
-		request := fmt.Sprintf(`{"provider":"m","model":"m","stream":false,"max_cost_microusd":%d,"idempotency_key":%q,"messages":[{"role":"user","content":%[2]q}]}`, o.max, o.key)
+		request := fmt.Sprintf(`{"provider":"m","model":"m","stream":false,"max_tokens":%d,"idempotency_key":%q,"messages":[{"role":"user","content":%[2]q}]}`, o.max, o.key)
 		_, err := fsys.Converse(within(p.T), r.root, p.at("compute/new"), []byte(request))
 		o.kept = o.kept || err == nil
 		return err

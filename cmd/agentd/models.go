@@ -21,6 +21,7 @@ import (
 // A choice is what --compute says of one provider.
 type choice struct {
 	id, target string
+	free       bool   // price=0
 	data       string // the daemon's directory
 	getenv     func(string) string
 }
@@ -32,7 +33,7 @@ var drivers = map[string]func(choice) (compute.Provider, error){
 	},
 	"openai": func(c choice) (compute.Provider, error) {
 		key, name := c.key("OPENAI_API_KEY", c.target)
-		return openai.New(openai.Config{BaseURL: c.target, Key: key, KeyName: name})
+		return openai.New(openai.Config{BaseURL: c.target, Key: key, KeyName: name, Free: c.free})
 	},
 	"anthropic": func(c choice) (compute.Provider, error) {
 		key, name := c.key("ANTHROPIC_API_KEY", c.target)
@@ -69,19 +70,26 @@ func (c choice) key(vendors, url string) (key, name string) {
 	return c.getenv(vendors), vendors
 }
 
-// provider makes a provider of ID=DRIVER:TARGET.
+// costless is the option of a server whose work costs nothing.
+const costless = "price=0"
+
+// provider makes a provider of ID=DRIVER:TARGET, or ID=openai,price=0:TARGET.
 func provider(spec, data string, getenv func(string) string) (*compute.Runner, error) {
 	id, rest, ok := strings.Cut(spec, "=")
 	driver, target, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 || fsys.CheckName(id) != nil {
 		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": want ID=DRIVER:TARGET, as in local=exec:./model.sh")
 	}
+	driver, option, options := strings.Cut(driver, ",")
+	if options && (driver != "openai" || option != costless) {
+		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": the only option is "+id+"=openai,price=0:URL, for a server that costs nothing; what others cost is set by prices in an agent's compute/policy")
+	}
 	make := drivers[driver]
 	if make == nil {
 		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": no driver is called "+driver+"; there are "+
 			strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
 	}
-	p, err := make(choice{id, target, data, getenv})
+	p, err := make(choice{id: id, target: target, free: options, data: data, getenv: getenv})
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Invalid, "--compute "+spec, err)
 	}

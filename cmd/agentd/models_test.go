@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,19 +36,22 @@ func TestFound(t *testing.T) {
 
 func TestProviders(t *testing.T) {
 	none := env(nil)
-	for _, spec := range []string{"a=exec:cat", "a=openai:http://127.0.0.1:1/v1", "a=ollama:", "a=echo:", "a=ollama:http://127.0.0.1:1"} {
+	for _, spec := range []string{"a=exec:cat", "a=openai:http://127.0.0.1:1/v1", "a=ollama:", "a=echo:", "a=ollama:http://127.0.0.1:1", "a=openai,price=0:http://127.0.0.1:1/v1"} {
 		r, err := provider(spec, "", none)
 		require.NoError(t, err, spec)
 		require.Equal(t, "a", r.ID())
+		require.Equal(t, !strings.Contains(spec, "=openai:"), r.Info().Free, spec)
 	}
 	for spec, say := range map[string]string{
-		"exec:cat":      "want ID=DRIVER:TARGET",
-		"a=exec":        "want ID=DRIVER:TARGET",
-		"a/b=exec:cat":  "want ID=DRIVER:TARGET",
-		"a=exec:":       "exec needs a command",
-		"a=openai:":     "openai needs the URL",
-		"a=what:x":      "there are anthropic, cloudflare, echo, exec, ollama, openai",
-		"a=cloudflare:": "account",
+		"exec:cat":                  "want ID=DRIVER:TARGET",
+		"a=exec":                    "want ID=DRIVER:TARGET",
+		"a/b=exec:cat":              "want ID=DRIVER:TARGET",
+		"a=exec:":                   "exec needs a command",
+		"a=openai:":                 "openai needs the URL",
+		"a=what:x":                  "there are anthropic, cloudflare, echo, exec, ollama, openai",
+		"a=cloudflare:":             "account",
+		"a=openai,price=5:http://x": "the only option is a=openai,price=0:URL",
+		"a=echo,price=0:":           "the only option is a=openai,price=0:URL",
 	} {
 		_, err := provider(spec, "", none)
 		require.ErrorContains(t, err, say, spec)

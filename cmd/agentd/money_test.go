@@ -19,7 +19,7 @@ type till struct {
 	gate chan struct{}  // answers wait for it; closed: they do not
 }
 
-// jobCost is what an answer comes to, at 1 µ$ a token.
+// jobCost is what an answer comes to, at 1 µ$ a token, and at most may.
 const jobCost = 20
 
 func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func (s *till) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	select {
 	case <-gate:
-		fmt.Fprint(w, `{"object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20}}`)
+		fmt.Fprint(w, `{"object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"ok"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":20,"total_tokens":30}}`)
 	case <-r.Context().Done():
 	}
 }
@@ -102,7 +102,7 @@ func newMarket(t *testing.T) *market {
 	r.mkdir("accounts", "team")
 	r.write("accounts/team/limits", fmt.Sprintf(`{"total_microusd":%d}`, affordable*jobCost))
 	r.write("agents/alice/budget/limits", `{"parent":"team"}`)
-	r.write("agents/alice/compute/policy", `{"prices":{"*":{"input_microusd":1000000,"output_microusd":1000000}}}`)
+	r.write("agents/alice/compute/policy", `{"prices":{"*":{"input_microusd":0,"output_microusd":1000000}}}`)
 	for i := range clients {
 		m.clients = append(m.clients, &client{name: fmt.Sprintf("c%d", i)})
 	}
@@ -125,7 +125,7 @@ func (m *market) submit(killed bool, accepted func(n int)) {
 			continue
 		}
 		all.Go(func() {
-			request := fmt.Sprintf(`{"provider":"m","model":"m","stream":false,"max_cost_microusd":%d,"idempotency_key":"%s","messages":[{"role":"user","content":"%[2]s"}]}`, jobCost, c.key())
+			request := fmt.Sprintf(`{"provider":"m","model":"m","stream":false,"max_tokens":%d,"idempotency_key":"%s","messages":[{"role":"user","content":"%[2]s"}]}`, jobCost, c.key())
 			_, err := fsys.Converse(ctx, trees[i%len(trees)].root, "compute/new", []byte(request))
 			mu.Lock()
 			defer mu.Unlock()

@@ -82,7 +82,7 @@ func startOpenAI(t *testing.T) (base, key string, operator *http.Client, gone <-
 	t.Setenv("M_API_KEY", "sk-test") // so that its work costs money
 	_, url, operator := startWeb(t, "--compute", "m=openai:"+models)
 	create(t, operator, "alice")
-	policy := `{"default_provider":"m","default_price":{"input_microusd":1000000,"output_microusd":1000000},"default_max_cost_microusd":1000}`
+	policy := `{"default_provider":"m","default_price":{"input_microusd":1000000,"output_microusd":1000000},"default_max_tokens":1000}`
 	if status, text := ask(t, operator, "", "PUT", "http://localhost/agents/alice/compute/policy", policy); status != 204 {
 		t.Fatalf("%d %s", status, text)
 	}

@@ -180,7 +180,7 @@ func benchAgent(b *testing.B, url string) (fsys.Node, *http.Client) {
 	listening, done := make(chan string, 2), make(chan error, 1)
 	go func() {
 		done <- serve(ctx, settings{
-			data: filepath.Join(dir, "data"), listen: []string{"unix:" + sock}, http: []string{"unix:" + sock + ".http"}, compute: []string{"paced=openai:" + url},
+			data: filepath.Join(dir, "data"), listen: []string{"unix:" + sock}, http: []string{"unix:" + sock + ".http"}, compute: []string{"paced=openai,price=0:" + url},
 			messages: io.Discard, getenv: func(string) string { return "" }, listening: func(at string) { listening <- at },
 		})
 	}()

@@ -116,7 +116,7 @@ func TestSecretsStayIn(t *testing.T) {
 	r := d.root()
 	r.mkdir("agents", "alice")
 	r.write("agents/alice/budget/limits", `{"per_day_microusd":1000000000}`)
-	r.write("agents/alice/compute/policy", `{"max_attempts":1}`)
+	r.write("agents/alice/compute/policy", `{"max_attempts":1,"default_price":{}}`)
 	r.write("agents/alice/containers/policy", `{"network":true}`)
 
 	// What comes in later.
@@ -137,7 +137,7 @@ func TestSecretsStayIn(t *testing.T) {
 	// A provider that repeats what it was sent.
 	for _, how := range []string{"refused", "stream broken", "whole broken", "no json", "in the middle", "forbidden", "moved"} {
 		for _, stream := range []bool{true, false} {
-			n := r.ask("agents/alice/compute/new", fmt.Sprintf(`{"provider":"m","model":"m","stream":%v,"max_cost_microusd":1,"messages":[{"role":"user","content":%q}]}`, stream, how))
+			n := r.ask("agents/alice/compute/new", fmt.Sprintf(`{"provider":"m","model":"m","stream":%v,"messages":[{"role":"user","content":%q}]}`, stream, how))
 			text, err := r.tryRead("agents/alice/compute/jobs/" + n + "/result")
 			show("results", fmt.Sprint(text, err))
 		}

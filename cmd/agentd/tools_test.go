@@ -167,7 +167,7 @@ func TestToolsScript(t *testing.T) {
 	alice := d.at("/agents/alice")
 	alice.make("secrets", "key", "k")
 	alice.write("config", toolConfig(t, filepath.Join(d.dir, "started")))
-	alice.write("compute/policy", `{"default_provider":"m","default_price":{"input_microusd":1,"output_microusd":1},"default_max_cost_microusd":10000}`)
+	alice.write("compute/policy", `{"default_provider":"m","default_price":{"input_microusd":1,"output_microusd":1}}`)
 	cmd := exec.CommandContext(within(t), "bash", "-s", "how much is 40 and 2?")
 	cmd.Stdin = strings.NewReader(string(script[1]))
 	cmd.Env = append(os.Environ(), "BASE="+url+"/agents/alice", "TOKEN="+tokenFor(t, operator, "alice"))

@@ -55,13 +55,61 @@ func (h *Hold) Waits() bool { return h.record.Waits }
 // and a reason that says what is left, and with fsys.Permission above the
 // approval threshold of any of them; the caller then undoes the transaction.
 func Take(ctx context.Context, tx store.Store, max Micros, what string) (*Hold, error) {
+	return TakeMore(ctx, tx, max, 0, what)
+}
+
+// TakeMore is Take for work that holds so much already: the threshold is for
+// what it may cost in all.
+func TakeMore(ctx context.Context, tx store.Store, more, held Micros, what string) (*Hold, error) {
 	a, ok := From(ctx)
 	if !ok {
 		return nil, errNoBudget
 	}
-	return a.take(context.WithoutCancel(ctx), tx, max, what, func(h *Hold, over *books) error {
-		return fsys.E(fsys.Permission, fmt.Sprintf("the job may cost %d µ$, and above %d µ$ it needs an approval, which cannot be asked for here; a lower max_cost_microusd may do", max, *over.limits.ApprovalThreshold))
-	})
+	h, err := a.take(context.WithoutCancel(ctx), tx, more, what, nil)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := a.chain(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	if over := strictest(chain, more+held); over != nil {
+		return nil, fsys.E(fsys.Permission, fmt.Sprintf("the job may cost %d µ$, and above %d µ$ it needs an approval, which cannot be asked for here", more+held, *over.limits.ApprovalThreshold))
+	}
+	return h, nil
+}
+
+// Ready refuses to begin the work of h, whose money was set aside before: with
+// fsys.Exhausted if its account, or one above it, is overdrawn by now, and with
+// fsys.Permission as long as it waits.
+func (h *Hold) Ready(tx store.Store) error {
+	if h.Waits() {
+		return fsys.E(fsys.Permission, "this waits for an approval")
+	}
+	chain, err := h.a.chain(h.a.ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, up := range h.record.Above { // which may lie above no more
+		var b *books
+		p, err := h.a.parent(h.a.ctx, tx, up.Account)
+		if err == nil {
+			b, err = p.books(h.a.ctx, tx)
+		}
+		if errors.Is(err, fsys.NotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		chain = append(chain, b)
+	}
+	for _, b := range chain {
+		if w, limited := b.tightest(); limited && *w.Left < 0 {
+			return b.overdrawn(w)
+		}
+	}
+	return nil
 }
 
 // take is Take; above a threshold of the account that over has the books of,

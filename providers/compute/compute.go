@@ -137,6 +137,9 @@ type Usage struct {
 	Output  int64 `json:"output_tokens"`
 	// Estimated says that the provider did not report the tokens.
 	Estimated bool `json:"estimated,omitempty"`
+	// Fees are for what the provider counted and bills apart from tokens, such
+	// as searches.
+	Fees budget.Micros `json:"fees_microusd,omitempty"`
 	// Cost is what the provider itself says that it charges; 0 if it does
 	// not say. Who has the prices computes the cost then.
 	Cost budget.Micros `json:"cost_microusd,omitempty"`

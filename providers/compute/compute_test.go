@@ -276,7 +276,7 @@ func TestParseRequest(t *testing.T) {
 		`{"messages":[{"role":"user","content":7}]}`: "messages must be an array of objects with a role and content",
 		`{"model":7,"prompt":""}`:                    "model must be a string",
 		`{"prompt":"","max_tokens":"7"}`:             "max_tokens must be a whole number",
-		`{"prompt":"","max_tokens":-7}`:              "a number of tokens cannot be negative",
+		`{"prompt":"","max_tokens":-7}`:              "max_tokens and max_completion_tokens must be at least 1",
 		`{"prompt":"","n":0}`:                        "n must be from 1 to 128",
 		`{"prompt":"","stream":1}`:                   "stream must be true or false",
 		`{"prompt":null}`:                            "a request of kind complete needs prompt",

@@ -91,7 +91,7 @@ func ParseRequest(kind Kind, body Body) (Request, error) {
 }
 
 func (r *Request) parse() error {
-	var newMax, oldMax int64
+	var newMax, oldMax *int64
 	var messages []wireMessage
 	var logprobs json.RawMessage
 	var stream *bool
@@ -112,9 +112,14 @@ func (r *Request) parse() error {
 			return fsys.E(fsys.Invalid, f.name+" must be "+f.want)
 		}
 	}
-	r.MaxOutput = max(newMax, oldMax)
-	if newMax < 0 || oldMax < 0 {
-		return fsys.E(fsys.Invalid, "a number of tokens cannot be negative")
+	for _, most := range []*int64{newMax, oldMax} {
+		if most == nil {
+			continue
+		}
+		if *most < 1 {
+			return fsys.E(fsys.Invalid, "max_tokens and max_completion_tokens must be at least 1")
+		}
+		r.MaxOutput = max(r.MaxOutput, *most)
 	}
 	if r.Choices < 1 || r.Choices > 128 {
 		return fsys.E(fsys.Invalid, "n must be from 1 to 128")
@@ -172,6 +177,22 @@ func (r Request) Last() string {
 func (r Request) WithModel(model string) Request {
 	r.Model = model
 	r.Body = r.Body.Set("model", model)
+	return r
+}
+
+// Names reports whether the body has a field that is not null.
+func (r Request) Names(field string) bool {
+	value := r.Body.Get(field)
+	return value != nil && string(value) != "null"
+}
+
+// Bounded returns r with an answer of at most so many tokens, which its body
+// does not say yet: drivers write it in the words of their API.
+func (r Request) Bounded(tokens int64) Request {
+	r.MaxOutput = tokens
+	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+		r.Body = r.Body.Delete(name) // null
+	}
 	return r
 }
 

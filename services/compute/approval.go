@@ -130,13 +130,17 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 		return plan{}, err
 	}
 	pl := plan{max: rec.Held, timeout: rec.Timeout, retry: p.retry()}
+	why := fsys.E(fsys.Unavailable, s.config.Providers.None(rec.Provider))
 	for _, l := range rec.Chain {
-		if c, ok := s.linked(l, sub); ok {
+		c, err := s.linked(p, l, sub)
+		if err == nil {
 			pl.chain = append(pl.chain, c)
+		} else if c.runner != nil {
+			why = err
 		}
 	}
 	if len(pl.chain) == 0 {
-		return plan{}, fsys.E(fsys.Unavailable, s.config.Providers.None(rec.Provider))
+		return plan{}, why
 	}
 	return pl, nil
 }
@@ -145,6 +149,7 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 type link struct {
 	Provider string          `json:"provider"`
 	Model    string          `json:"model"`
+	Context  int             `json:"context,omitempty"`
 	Free     bool            `json:"free,omitempty"`
 	Price    *provider.Price `json:"price,omitempty"`
 }
@@ -153,16 +158,25 @@ type link struct {
 func (pl plan) links() []link {
 	var links []link
 	for _, c := range pl.chain {
-		links = append(links, link{c.runner.ID(), c.model.Name, c.free, c.price})
+		links = append(links, link{c.runner.ID(), c.model.Name, c.model.Context, c.free, c.list})
 	}
 	return links
 }
 
-// linked is the candidate that l stands for; false if the provider is gone.
-func (s *Service) linked(l link, sub *submission) (candidate, bool) {
-	c := candidate{runner: s.config.Providers.Get(l.Provider), model: provider.Model{Name: l.Model}, req: sub.req, free: l.Free, price: l.Price}
-	if l.Model != sub.req.Model {
-		c.req = sub.req.WithModel(l.Model)
+// linked is the candidate that l stands for, measured anew at its old price. It
+// has no runner if the provider is gone.
+func (s *Service) linked(p Policy, l link, sub *submission) (candidate, error) {
+	c := candidate{runner: s.config.Providers.Get(l.Provider), model: provider.Model{Name: l.Model, Context: l.Context}, free: l.Free}
+	if c.runner == nil {
+		return c, fsys.NotExist
 	}
-	return c, c.runner != nil
+	c.named(sub)
+	if c.free {
+		return c, nil
+	}
+	c.list = l.Price
+	if err := c.measure(p, true); err != nil {
+		return c, err
+	}
+	return c, nil
 }

@@ -214,7 +214,7 @@ func TestWaitSurvivesRestart(t *testing.T) {
 
 func TestWaitsForWhatIsGone(t *testing.T) {
 	d := newAskingDesk(t, mem.New(), "")
-	d.others = append(d.others, provider.NewRunner("second", &fake.Provider{}))
+	d.others = append(d.others, provider.NewRunner("second", chat("fake")))
 	d.open()
 	n := d.ask(say("x", `"max_cost_microusd":100`, `"provider":"second"`))
 	d.others = nil

@@ -73,14 +73,17 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, e
 		if !sleep(ctx, pause) {
 			return usage, context.Cause(ctx)
 		}
-		if failed := s.started(j, c); failed != nil {
+		asked, failed := c.within(j.hold.Max())
+		if failed == nil {
+			failed = s.started(j, &asked)
+		}
+		if failed != nil {
 			return usage, failed
 		}
-		a := calling{j: j, meter: newMeter(c, j.hold.Max())}
+		a := calling{j: j, meter: meter{c: &asked, hold: j.hold.Max()}}
 		traced, end := s.config.Trace.Begin(ctx, ctx, "provider call", "provider", c.runner.ID(), "model", c.model.Name)
-		usage, err = c.runner.Run(traced, j.hold, c.req, a.emit)
+		usage, err = c.runner.Run(traced, j.hold, asked.req, a.emit)
 		end(fsys.Outcome(err))
-		usage = a.meter.stopped(usage, err)
 		if err == nil || ctx.Err() != nil || a.said || !turn.after(c, j.record(), usage, err) {
 			return usage, err
 		}
@@ -99,9 +102,11 @@ func (t *turn) after(c *candidate, r record, usage provider.Usage, err error) bo
 	case provider.Final(err):
 		t.drop(func(d *candidate) bool { return d.runner == c.runner })
 	}
-	if cost := r.cost(usage); cost > 0 && cost >= r.Held {
-		t.drop(func(d *candidate) bool { return !d.free })
-	}
+	left := max(r.Held-r.cost(usage), 0)
+	t.drop(func(d *candidate) bool {
+		_, short := d.within(left)
+		return short != nil
+	})
 	return true
 }
 
@@ -146,7 +151,8 @@ type failedAttempt struct {
 	attempt
 }
 
-// started records that c is asked now: from now on that may cost money.
+// started records that c is asked now: from now on that may cost money. Nobody
+// is asked from an account that is overdrawn meanwhile.
 func (s *Service) started(j *job, c *candidate) error {
 	rec := j.record()
 	now := s.config.Now()
@@ -155,6 +161,9 @@ func (s *Service) started(j *job, c *candidate) error {
 		return nil
 	}
 	return s.st.Update(j.ctx, func(tx store.Store) error {
+		if err := j.hold.Ready(tx); err != nil {
+			return err
+		}
 		if rec.State == Queued {
 			err := s.count(j.ctx, tx, func(t *totals) { t.Jobs[Queued]--; t.Jobs[Running]++ })
 			if err != nil {
@@ -165,7 +174,7 @@ func (s *Service) started(j *job, c *candidate) error {
 			if r.State == Queued {
 				r.State, r.Started = Running, now
 			}
-			r.Provider, r.Model, r.Free, r.Price = c.runner.ID(), c.model.Name, c.free, c.price
+			r.asks(c)
 			r.Begun = now
 		})
 	})

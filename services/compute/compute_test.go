@@ -43,14 +43,15 @@ type desk struct {
 	onNote   func(tx store.Store, event string)
 }
 
-// perToken is what the fake provider's tokens cost, in and out.
+// perToken is what the fake provider's tokens cost, in and out. Its context is
+// one token, so that a request whose answer is not bounded may cost two.
 const perToken = 10
 
 func newDesk(t *testing.T) *desk { return newDeskOn(t, mem.New(), &fake.Provider{}) }
 
 func newDeskOn(t *testing.T, db store.Updater, f *fake.Provider, others ...*provider.Runner) *desk {
 	if f.List == nil {
-		f.List = []provider.Model{{Name: "fake", Price: &provider.Price{Input: perToken * 1e6, Cached: 1e6, Output: perToken * 1e6}}}
+		f.List = []provider.Model{{Name: "fake", Context: 1, Price: &provider.Price{Input: perToken * 1e6, Cached: 1e6, Output: perToken * 1e6}}}
 	}
 	d := &desk{T: t, db: db, fake: f, others: others}
 	d.open()
@@ -348,20 +349,23 @@ func TestMoney(t *testing.T) {
 
 // What is held when the request does not say, and what is settled.
 func TestPrices(t *testing.T) {
-	free := &fake.Provider{About: provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat}, Free: true}, List: []provider.Model{{Name: "free"}}}
+	free := &fake.Provider{About: provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat}, Free: true}, List: []provider.Model{{Name: "free"}, {Name: "unfree"}}}
 	unknown := &fake.Provider{List: []provider.Model{{Name: "unknown"}}}
 	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("free", free), provider.NewRunner("unknown", unknown))
-	d.policy(`{"default_max_cost_microusd":777,"prices":{"u*":{"input_microusd":0,"output_microusd":1},"fa*":{"input_microusd":1000000,"output_microusd":2000000}}}`)
+	d.policy(`{"default_max_tokens":100,"prices":{"un*":{"input_microusd":0,"output_microusd":1},"fa*":{"input_microusd":1000000,"output_microusd":2000000}}}`)
+	bounded := say("use 10 5;say a;wait GO", `"max_tokens":100`, `"model":"fake"`)
 	for i, c := range []struct {
 		what, req  string
 		held, cost budget.Micros
 	}{
-		{"price in the policy, no bound", say("say a;use 10 5;wait GO"), 777, 20},
-		{"the prompt and the bound", say("use 10 5;say a;wait GO", `"max_tokens":100`, `"model":"fake"`), 22 + (96-22)/3 + 200, 20},
+		{"the prompt, which fills the context, and no bound", say("say a;use 10 5;wait GO"), 1 + 2*1, 20},
+		{"the prompt and the bound", bounded, 1 + 2*100, 20},
 		{"free", say("use 10 5;say a;wait GO", `"model":"free"`), 0, 0},
 		{"free, with a bound", say("use 10 5;say a;wait GO", `"model":"free"`, `"max_cost_microusd":5`), 5, 0},
+		{"not free where the policy has a price", say("use 10 5;say a;wait GO", `"model":"unfree"`), 1, 1},
 		{"rounded up", say("use 1 1;say a;wait GO", `"model":"unknown"`, `"max_cost_microusd":5`), 5, 1},
-		{"refused without work", say("say a;use 0 0;wait GO;fail invalid no"), 777, 0},
+		{"refused without work", say("say a;use 0 0;wait GO;fail invalid no"), 3, 0},
+		{"not counted", say("say a;wait GO", `"max_cost_microusd":50`), 50, 50},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			n := d.ask(strings.ReplaceAll(c.req, "GO", strconv.Itoa(i)))
@@ -379,8 +383,8 @@ func TestPrices(t *testing.T) {
 		})
 	}
 	d.policy(`{}`)
-	n := d.ask(say("use 1 1;x", `"model":"unknown"`, `"max_cost_microusd":5`))
-	d.ended(n, compute.Done, 5) // nobody knows the price: all that was held
+	d.refused(say("x", `"model":"unknown"`, `"max_cost_microusd":5`), fsys.Invalid, "the price of the model unknown is not known; set prices or default_price in compute/policy")
+	d.ended(d.ask(say("use 9 9;x", `"model":"unfree"`)), compute.Done, 0)
 	d.policy(`{"max_cost_required":true}`)
 	d.refused(say("x"), fsys.Invalid, "the policy wants max_cost_microusd")
 	d.ended(d.ask(say("x", `"model":"free"`)), compute.Done, 0)
@@ -432,11 +436,11 @@ func TestQueue(t *testing.T) {
 	d := newDesk(t)
 	d.policy(`{"max_concurrent":2,"max_queued":2}`)
 	for i := 1; i <= 4; i++ {
-		d.ask(say(fmt.Sprintf("use 0 1;go %d;wait %d", i, i), `"max_cost_microusd":10`))
+		d.ask(say(fmt.Sprintf("use 0 1;go %d;wait %d", i, i), `"max_cost_microusd":20`))
 	}
 	d.begun("1")
 	d.begun("2")
-	d.money(40, 0)
+	d.money(80, 0)
 	for n, want := range map[string]compute.State{"1": compute.Running, "2": compute.Running, "3": compute.Queued, "4": compute.Queued} {
 		if s := d.status(n); s.State != want {
 			t.Errorf("job %s is %s, want %s", n, s.State, want)
@@ -475,7 +479,7 @@ func TestCancelAll(t *testing.T) {
 	d := newDesk(t)
 	d.policy(`{"max_concurrent":2}`)
 	for range 5 {
-		d.ask(say("use 0 1;begin;wait forever", `"max_cost_microusd":10`))
+		d.ask(say("use 0 1;begin;wait forever", `"max_cost_microusd":20`))
 	}
 	d.begun("1")
 	d.begun("2")

@@ -232,7 +232,7 @@ func TestRetention(t *testing.T) {
 		d.open()
 		d.policy(`{"keep_bytes":0}`)
 		for i := range 3 {
-			d.ended(d.ask(say("say "+strings.Repeat("long ", 5000)+";use 0 0", `"max_cost_microusd":1000000`)), compute.Done, 0)
+			d.ended(d.ask(say("use 0 0;say "+strings.Repeat("long ", 5000), `"max_cost_microusd":1000000`)), compute.Done, 0)
 			if got, want := d.names("jobs"), fmt.Sprint(i+1); got != want {
 				t.Errorf("jobs has %s, want %s", got, want)
 			}

@@ -40,22 +40,19 @@ type job struct {
 func (s *Service) newJob(ctx context.Context, n int64, name string, sub *submission, pl plan, hold *budget.Hold, now bool) *job {
 	j := &job{s: s, n: n, plan: pl, hold: hold, done: make(chan struct{})}
 	j.rec = record{
-		Number:   n,
-		Name:     name,
-		Key:      sub.key,
-		Token:    fsys.TokenOf(ctx),
-		State:    Queued,
-		Kind:     pl.chain[0].req.Kind,
-		Provider: pl.chain[0].runner.ID(),
-		Model:    pl.chain[0].model.Name,
-		Timeout:  pl.timeout,
-		Size:     int64(len(sub.raw)) + jobOverhead,
-		Created:  s.config.Now(),
-		Hold:     hold.ID(),
-		Held:     hold.Max(),
-		Free:     pl.chain[0].free,
-		Price:    pl.chain[0].price,
+		Number:  n,
+		Name:    name,
+		Key:     sub.key,
+		Token:   fsys.TokenOf(ctx),
+		State:   Queued,
+		Kind:    pl.chain[0].req.Kind,
+		Timeout: pl.timeout,
+		Size:    int64(len(sub.raw)) + jobOverhead,
+		Created: s.config.Now(),
+		Hold:    hold.ID(),
+		Held:    hold.Max(),
 	}
+	j.rec.asks(&pl.chain[0])
 	switch {
 	case hold.Waits():
 		j.rec.State, j.rec.Chain = Awaiting, pl.links()
@@ -66,6 +63,11 @@ func (s *Service) newJob(ctx context.Context, n int64, name string, sub *submiss
 	j.spanEnd = end
 	j.ctx, j.cancel = context.WithCancelCause(traced)
 	return j
+}
+
+// asks notes that c is asked, or will be.
+func (r *record) asks(c *candidate) {
+	r.Provider, r.Model, r.Free, r.Price, r.Bound = c.runner.ID(), c.model.Name, c.free, c.price, c.bound
 }
 
 // open opens the streams.
@@ -134,7 +136,9 @@ type statusFile struct {
 	Timeout  int64         `json:"timeout_ms"`
 	Held     budget.Micros `json:"held_microusd"`
 	Cost     budget.Micros `json:"cost_microusd"`
-	Error    *keep.Failure `json:"error,omitempty"`
+	// MaxTokens bounds the answer where the request does not.
+	MaxTokens int64         `json:"max_tokens,omitempty"`
+	Error     *keep.Failure `json:"error,omitempty"`
 }
 
 func (j *job) status(context.Context) (statusFile, error) {
@@ -142,7 +146,7 @@ func (j *job) status(context.Context) (statusFile, error) {
 	f := statusFile{
 		Job: r.Number, Key: r.Key, State: r.State, Kind: r.Kind, Provider: r.Provider, Model: r.Model,
 		Created: keep.Stamp(r.Created), Started: keep.Stamp(r.Started), Ended: keep.Stamp(r.Ended),
-		Timeout: r.Timeout, Cost: max(r.Cost, r.Paid), Error: r.Failure,
+		Timeout: r.Timeout, Cost: max(r.Cost, r.Paid), MaxTokens: r.Bound, Error: r.Failure,
 	}
 	if !r.State.ended() {
 		f.Held = r.Held

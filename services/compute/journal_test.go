@@ -140,7 +140,7 @@ func (d *desk) removeAll(path string) {
 
 func TestRemove(t *testing.T) {
 	d := newDesk(t)
-	n := d.ask(say("say "+strings.Repeat("long ", 20_000), `"idempotency_key":"k"`, `"max_cost_microusd":1`))
+	n := d.ask(say("use 0 0;say "+strings.Repeat("long ", 20_000), `"idempotency_key":"k"`))
 	d.read("jobs/" + n + "/result")
 	before := d.keys()
 	d.removeAll("jobs/1")
@@ -199,7 +199,7 @@ func TestRemoveWhatRuns(t *testing.T) {
 func TestManyJobs(t *testing.T) {
 	d := newDesk(t)
 	for i := range 300 {
-		d.ask(say("use 0 0;x", fmt.Sprintf(`"idempotency_key":"job %d"`, i), `"max_cost_microusd":0`))
+		d.ask(say("use 0 0;x", fmt.Sprintf(`"idempotency_key":"job %d"`, i)))
 	}
 	d.read("jobs/300/result")
 	if list := strings.Fields(d.names("jobs")); len(list) != 300 || list[0] != "1" || list[299] != "300" {

@@ -8,63 +8,39 @@ import (
 	provider "agent9/providers/compute"
 )
 
-// meter counts what an attempt costs while it runs, to stop it where that is
-// more than was held. It counts a token for every four bytes, unless the
-// provider says how many there are, and no more than the request allows: less
-// than [provider.Estimate], as who is stopped has lost the answer.
+// meter stops an attempt whose provider does not keep to what it was asked for:
+// what it counts costs more than was held, or its answer is longer than the
+// tokens that it may have.
 type meter struct {
-	c      *candidate
-	hold   budget.Micros
-	usage  provider.Usage
-	bytes  int64
-	over   error
-	counts bool // by the provider
+	c     *candidate
+	hold  budget.Micros
+	bytes int64 // that are not counted
 }
 
-// perToken is how many bytes are taken to be a token.
-const perToken = 4
-
-func newMeter(c *candidate, hold budget.Micros) meter {
-	m := meter{c: c, hold: hold}
-	in := len(c.req.Prompt)
-	for _, msg := range c.req.Messages {
-		in += len(msg.Text)
-	}
-	m.usage.Input = int64(in) / perToken
-	return m
-}
+// What is not counted and has so many bytes for each token, and a few more, is too long: most
+// tokens have about four.
+const (
+	perToken = 16
+	spare    = 1 << 10
+)
 
 // add counts c, and returns an error if that was too much.
 func (m *meter) add(c provider.Chunk) error {
-	if m.c.free || m.c.price == nil {
-		return nil
+	if m.c.free || c.Result != nil || c.Finish != "" {
+		return nil // or it is all there
 	}
 	m.bytes += int64(len(c.Text) + len(c.Reasoning) + len(c.Refusal))
 	for _, call := range c.ToolCalls {
 		m.bytes += int64(len(call.Function.Arguments))
 	}
-	if c.Usage != nil && !c.Usage.Estimated {
-		m.usage, m.bytes, m.counts = *c.Usage, 0, true
+	switch most := m.c.load.Usage(m.c.req.MaxOutput).Output; {
+	case c.Usage != nil && !c.Usage.Estimated:
+		m.bytes = 0
+		if m.c.price.Cost(*c.Usage) > m.hold {
+			return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped when it had cost the %d µ$ that were held for it", m.hold))
+		}
+	case m.c.load.Bounded && (m.bytes-spare)/perToken > most:
+		return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped, as its answer is longer than %d tokens", most))
 	}
-	if c.Result != nil || c.Finish != "" {
-		return nil // it is all there
-	}
-	u := m.usage
-	u.Output += m.bytes / perToken
-	if most := m.c.req.MaxOutput; most > 0 && !m.counts {
-		u.Output = min(u.Output, min(most, maxTokens)*m.c.req.Choices)
-	}
-	if cost := m.c.price.Cost(u); cost > m.hold {
-		m.over = fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped when it had cost the %d µ$ that were held for it", m.hold))
-	}
-	return m.over
-}
-
-// stopped returns what a run used that ended with err. If it was stopped here
-// and nobody counted, it used what was held.
-func (m *meter) stopped(u provider.Usage, err error) provider.Usage {
-	if m.over != nil && err != nil && u.Estimated {
-		u.Cost = m.hold
-	}
-	return u
+	return nil
 }

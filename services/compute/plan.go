@@ -33,43 +33,12 @@ func (s *Service) plan(ctx context.Context, p Policy, sub *submission) (plan, er
 		return pl, nil
 	}
 	for _, c := range chain {
-		switch {
-		case c.free:
-		case p.MaxCostRequired:
+		if !c.free && p.MaxCostRequired {
 			return plan{}, fsys.E(fsys.Invalid, "the policy wants max_cost_microusd in every request")
-		default:
-			pl.max = max(pl.max, c.estimate(p.DefaultMaxCost))
 		}
+		pl.max = max(pl.max, c.most)
 	}
 	return pl, nil
-}
-
-// maxTokens is more than any answer has, and little enough to count with.
-const maxTokens = 1 << 40
-
-// estimate is the most that the tokens of a request come to: one for every
-// byte of its text and for every three of the rest of it, and as many as it
-// may be answered with. Without a price or a bound it is otherwise.
-func (c candidate) estimate(otherwise budget.Micros) budget.Micros {
-	bound := min(c.req.MaxOutput, maxTokens)
-	if bound == 0 {
-		bound = min(int64(c.model.Context), maxTokens)
-	}
-	if c.price == nil || bound == 0 && c.req.Kind != provider.Embeddings {
-		return otherwise
-	}
-	text := len(c.req.Prompt)
-	for _, msg := range c.req.Messages {
-		text += len(msg.Text)
-	}
-	in := int64(text + (len(c.req.Body.Bytes())-text)/3)
-	if c.model.Context > 0 {
-		in = min(in, int64(c.model.Context))
-	}
-	if c.req.Kind == provider.Embeddings {
-		bound = 0
-	}
-	return c.price.Cost(provider.Usage{Input: in, Output: bound * c.req.Choices})
 }
 
 // candidates returns the providers that may do sub, the preferred one first.

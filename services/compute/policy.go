@@ -24,8 +24,12 @@ type Policy struct {
 	BlockProviders  []string `json:"block_providers"`
 	AllowModels     []string `json:"allow_models"`
 	BlockModels     []string `json:"block_models"`
-	// DefaultMaxCost is held for a request whose cost cannot be estimated.
-	DefaultMaxCost budget.Micros `json:"default_max_cost_microusd"`
+	// DefaultMaxTokens bounds the answer to a request that does not, and that
+	// may cost money.
+	DefaultMaxTokens int64 `json:"default_max_tokens"`
+	// AllowFields are names of fields of requests that cost nothing more than
+	// their tokens, as the operator knows: see [provider.Request.Load].
+	AllowFields []string `json:"allow_fields"`
 	// MaxCostRequired refuses requests without max_cost_microusd, but of a
 	// free provider.
 	MaxCostRequired bool `json:"max_cost_required"`
@@ -33,9 +37,8 @@ type Policy struct {
 	// longest glob that matches counts, before what a provider says.
 	Prices map[string]provider.Price `json:"prices"`
 	// DefaultPrice is that of a model of which no price is known; null is
-	// none. RequirePrice refuses such models, but of a free provider.
+	// none: such a model is refused, but of a free provider.
 	DefaultPrice *provider.Price `json:"default_price"`
-	RequirePrice bool            `json:"require_price"`
 	// Prefer is the order in which those who have a model are asked: cost,
 	// latency, or quality, which is the order in which providers were given.
 	Prefer string `json:"prefer"`
@@ -73,22 +76,23 @@ type Fallback struct {
 // does not have.
 func defaultPolicy() Policy {
 	return Policy{
-		AllowProviders: []string{},
-		BlockProviders: []string{},
-		AllowModels:    []string{},
-		BlockModels:    []string{},
-		DefaultMaxCost: 100_000,
-		Prices:         map[string]provider.Price{},
-		Prefer:         preferQuality,
-		Fallback:       []Fallback{},
-		MaxAttempts:    4,
-		MaxRetryWait:   60_000,
-		MaxConcurrent:  16,
-		MaxQueued:      1024,
-		DefaultTimeout: 3_600_000,
-		IdempotencyTTL: keep.Duration(keep.Day),
-		KeepResults:    keep.Duration(30 * keep.Day),
-		KeepBytes:      1 << 30,
+		AllowProviders:   []string{},
+		BlockProviders:   []string{},
+		AllowModels:      []string{},
+		BlockModels:      []string{},
+		AllowFields:      []string{},
+		DefaultMaxTokens: 8192,
+		Prices:           map[string]provider.Price{},
+		Prefer:           preferQuality,
+		Fallback:         []Fallback{},
+		MaxAttempts:      4,
+		MaxRetryWait:     60_000,
+		MaxConcurrent:    16,
+		MaxQueued:        1024,
+		DefaultTimeout:   3_600_000,
+		IdempotencyTTL:   keep.Duration(keep.Day),
+		KeepResults:      keep.Duration(30 * keep.Day),
+		KeepBytes:        1 << 30,
 	}
 }
 
@@ -120,7 +124,7 @@ func (p *Policy) check() error {
 		n        int64
 		min, max int64
 	}{
-		{"default_max_cost_microusd", int64(p.DefaultMaxCost), 0, int64(budget.Most)},
+		{"default_max_tokens", p.DefaultMaxTokens, 1, 1 << 40},
 		{"max_attempts", int64(p.MaxAttempts), 1, 32},
 		{"max_retry_wait_ms", p.MaxRetryWait, 0, 3_600_000},
 		{"max_concurrent", int64(p.MaxConcurrent), 1, 10_000},
@@ -147,7 +151,7 @@ func (p *Policy) check() error {
 			return err
 		}
 	}
-	globs := slices.Concat(p.AllowProviders, p.BlockProviders, p.AllowModels, p.BlockModels)
+	globs := slices.Concat(p.AllowProviders, p.BlockProviders, p.AllowModels, p.BlockModels, p.AllowFields)
 	for glob, price := range p.Prices {
 		globs = append(globs, glob)
 		if err := checkPrice("the price of "+glob, price); err != nil {
@@ -179,10 +183,11 @@ func allowed(allow, block []string, name string) bool {
 	return !slices.ContainsFunc(block, match) && (len(allow) == 0 || slices.ContainsFunc(allow, match))
 }
 
-// priceOf returns the price of a model: the policy's, else what the provider
-// says, else what is publicly known, else the policy's default; nil if there
-// is none.
-func (p *Policy) priceOf(m provider.Model) *provider.Price {
+// priceOf returns the price of a model of a provider, or that it costs nothing:
+// the policy's price, else none if the provider is free, else what it says, else
+// what is publicly known, else the policy's default; nil if there is none. Own
+// says that the price is the policy's.
+func (p *Policy) priceOf(free bool, m provider.Model) (price *provider.Price, isFree, own bool) {
 	best := ""
 	for glob := range p.Prices {
 		if provider.Match(glob, m.Name) && (len(glob) > len(best) || len(glob) == len(best) && glob < best) {
@@ -191,14 +196,30 @@ func (p *Policy) priceOf(m provider.Model) *provider.Price {
 	}
 	if best != "" {
 		price := p.Prices[best]
-		return &price
+		return &price, false, true
 	}
-	return cmp.Or(m.Price, provider.PriceOf(m.Name), p.DefaultPrice)
+	if free {
+		return nil, true, false
+	}
+	if price := cmp.Or(m.Price, provider.PriceOf(m.Name)); price != nil {
+		return price, false, false
+	}
+	return p.DefaultPrice, false, true
 }
 
 // policies is the document at policyKey.
 func policies() *keep.Document[Policy] {
-	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: parsePolicy}
+	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: storedPolicy}
+}
+
+// storedPolicy reads a policy that may have been written when there were more
+// fields: a model without a price is always refused, and a bound of tokens has
+// taken the place of one of money.
+func storedPolicy(doc []byte) (Policy, error) {
+	if body, err := provider.ParseBody(doc); err == nil {
+		doc = body.Delete("default_max_cost_microusd").Delete("require_price").Bytes()
+	}
+	return parsePolicy(doc)
 }
 
 func (s *Service) savePolicy(ctx context.Context, doc []byte) error {

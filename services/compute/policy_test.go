@@ -20,7 +20,9 @@ func TestPolicyIsChecked(t *testing.T) {
 		`{"colour":"red"}`:                        `policy: unknown field "colour"`,
 		`{"max_concurrent":0}`:                    "policy: max_concurrent is from 1 to 10000, not 0",
 		`{"max_queued":-1}`:                       "policy: max_queued is from 0",
-		`{"default_max_cost_microusd":-1}`:        "policy: default_max_cost_microusd is from 0",
+		`{"default_max_tokens":0}`:                "policy: default_max_tokens is from 1",
+		`{"default_max_cost_microusd":5}`:         `policy: unknown field "default_max_cost_microusd"`,
+		`{"allow_fields":["["]}`:                  `policy: "[" is not a pattern for names`,
 		`{"default_timeout_ms":0}`:                "policy: default_timeout_ms is from 1",
 		`{"block_models":["["]}`:                  `policy: "[" is not a pattern for names`,
 		`{"allow_models":[""]}`:                   `policy: "" is not a pattern for names`,
@@ -67,7 +69,7 @@ func TestPolicyIsChecked(t *testing.T) {
 func chat(names ...string) *fake.Provider {
 	f := &fake.Provider{}
 	for _, name := range names {
-		f.List = append(f.List, provider.Model{Name: name})
+		f.List = append(f.List, provider.Model{Name: name, Context: 1, Price: &provider.Price{Input: 1e6, Output: 1e6}})
 	}
 	return f
 }
@@ -81,6 +83,7 @@ func TestWhoIsAsked(t *testing.T) {
 		provider.NewRunner("b", chat("small", "large:latest", "org/x")),
 		provider.NewRunner("any", chat("mine", "*")),
 		provider.NewRunner("vectors", vectors))
+	const priced = `{"default_price":{"input_microusd":1}`
 	for _, c := range []struct {
 		policy, request string
 		want            string // provider and model, or the refusal
@@ -105,7 +108,7 @@ func TestWhoIsAsked(t *testing.T) {
 		{`{"block_providers":["*"]}`, say("x"), "forbidden: the policy allows no provider"},
 		{`{"block_providers":["any"]}`, say("x", `"model":"nope"`), "invalid: no provider here has the model nope; there are: fake, small, large:latest, org/x, vec"},
 	} {
-		d.policy(c.policy)
+		d.policy(strings.Replace(strings.Replace(c.policy, "{", priced+",", 1), ",}", "}", 1))
 		reply, err := fsys.Converse(d.ctx, d.svc.Root(), "new", []byte(c.request))
 		if err != nil {
 			if got := fsys.CodeOf(err).String() + ": " + fsys.ReasonOf(err); got != c.want {
@@ -120,6 +123,7 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 	// Who cannot tell what it has may have it.
 	d = newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("down", down))
+	d.policy(priced + "}")
 	if s := d.status(d.ask(say("x", `"model":"new"`))); s.Provider != "down" || s.Model != "new" {
 		t.Errorf("got %+v", s)
 	}
@@ -136,7 +140,7 @@ func TestProvidersFiles(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"providers/main/info":   `{"id":"main","driver":"fake","kinds":["chat","complete"],"free":false}` + "\n",
-		"providers/main/models": `{"name":"fake","price":{"input_microusd":10000000,"cached_input_microusd":1000000,"output_microusd":10000000}}` + "\n",
+		"providers/main/models": `{"name":"fake","context":1,"price":{"input_microusd":10000000,"cached_input_microusd":1000000,"output_microusd":10000000}}` + "\n",
 		"providers/down/models": "",
 	} {
 		if got := d.read(path); got != want {

@@ -41,9 +41,13 @@ type record struct {
 	Held     budget.Micros   `json:"held"`
 	Free     bool            `json:"free"`
 	Price    *provider.Price `json:"price,omitempty"`
-	Usage    provider.Usage  `json:"usage"`
-	Cost     budget.Micros   `json:"cost"`
-	Counted  int64           `json:"counted,omitempty"` // tokens, in the pace, at submission
+	// Most is what the attempt that runs can cost, and Bound the tokens that
+	// its answer may have, if the request does not say.
+	Most    *budget.Micros `json:"most,omitempty"`
+	Bound   int64          `json:"bound,omitempty"`
+	Usage   provider.Usage `json:"usage"`
+	Cost    budget.Micros  `json:"cost"`
+	Counted int64          `json:"counted,omitempty"` // tokens, in the pace, at submission
 	// Attempts are there if there was more than one; the last one comes with
 	// the end of the job. Usage is the last one's, and Paid what those before
 	// it cost, which is settled.
@@ -92,17 +96,4 @@ type totals struct {
 	Jobs  map[State]int64 `json:"jobs"`
 	Draft int64           `json:"drafts"`
 	Kept  int64           `json:"kept"` // bytes of jobs that have ended
-}
-
-// cost is what usage comes to: see the package's documentation.
-func (r *record) cost(u provider.Usage) budget.Micros {
-	switch {
-	case r.Free, u.Cost == 0 && u.Input == 0 && u.Output == 0:
-		return 0
-	case u.Cost > 0:
-		return min(u.Cost, budget.Most)
-	case r.Price == nil:
-		return r.Held
-	}
-	return r.Price.Cost(u)
 }

@@ -19,7 +19,12 @@ type candidate struct {
 	model  provider.Model
 	req    provider.Request // for this model
 	free   bool
-	price  *provider.Price // nil: not known
+	list   *provider.Price // of the model; nil: not known
+	price  *provider.Price // for this request: what its way of serving makes of list
+	load   provider.Load   // of what is not free
+	most   budget.Micros   // that req can cost; see [candidate.within]
+	bound  int64           // tokens of the answer, where sub does not say how many
+	wrong  error           // why it cannot be asked for money
 	listed bool            // it is there because the policy's fallback names it
 }
 
@@ -169,7 +174,16 @@ func fallbacks(p Policy, offers []offer, sub *submission) []candidate {
 
 // complete adds to c what follows from the model.
 func (c *candidate) complete(p Policy, sub *submission) {
-	c.free, c.price, c.req = c.runner.Info().Free, p.priceOf(c.model), sub.req
+	c.named(sub)
+	var own bool
+	if c.list, c.free, own = p.priceOf(c.runner.Info().Free, c.model); !c.free {
+		c.wrong = c.measure(p, own)
+	}
+}
+
+// named makes the request of c one for its model.
+func (c *candidate) named(sub *submission) {
+	c.req = sub.req
 	if c.model.Name != sub.req.Model {
 		c.req = sub.req.WithModel(c.model.Name)
 	}
@@ -190,18 +204,34 @@ func distinct(chain []candidate) []candidate {
 	return out
 }
 
-// affordable takes away who may not be asked for what it costs: whose price
-// must be known and is not; and, behind one that is free, who is not, unless
-// the request or the policy says so.
+// affordable takes away who may not be asked for what it costs: of whom nobody
+// knows how much that is, or whom max_cost_microusd does not pay; and, behind one
+// that is free, who is not, unless the request or the policy says so.
 func affordable(p Policy, sub *submission, chain []candidate) ([]candidate, error) {
-	first := chain[0]
-	chain = slices.DeleteFunc(chain, func(c candidate) bool {
-		return !c.free && (p.RequirePrice && c.price == nil || first.free && sub.maxCost == nil && !c.listed)
-	})
-	if len(chain) == 0 {
-		return nil, fsys.E(fsys.Invalid, "the price of the model "+first.model.Name+" is not known, and the policy requires one")
+	most := budget.Most
+	if sub.maxCost != nil {
+		most = *sub.maxCost
 	}
-	return chain, nil
+	var why error
+	var able []candidate
+	for _, c := range chain {
+		if !c.free && chain[0].free && sub.maxCost == nil && !c.listed {
+			continue
+		}
+		err := c.wrong
+		if err == nil {
+			c, err = c.within(most)
+		}
+		if err == nil {
+			able = append(able, c)
+		} else if why == nil {
+			why = err
+		}
+	}
+	if len(able) == 0 {
+		return nil, why
+	}
+	return able, nil
 }
 
 // The orders in which those who have a model may be asked.
@@ -236,7 +266,7 @@ func (c candidate) typical() budget.Micros {
 	}
 	u := provider.Estimate(c.req, 0)
 	if u.Output = 1000; c.req.MaxOutput > 0 {
-		u.Output = min(c.req.MaxOutput, maxTokens)
+		u.Output = c.req.MaxOutput
 	}
 	return c.price.Cost(u)
 }

@@ -35,7 +35,7 @@ type series struct {
 func newSeries(model string, price int64, scripts ...string) *series {
 	s := &series{scripts: scripts}
 	p := budget.Micros(price * 1e6)
-	s.List = []provider.Model{{Name: model, Price: &provider.Price{Input: p, Cached: p, Output: p}}}
+	s.List = []provider.Model{{Name: model, Context: 1, Price: &provider.Price{Input: p, Cached: p, Output: p}}}
 	return s
 }
 
@@ -242,7 +242,7 @@ func TestTimeoutInAPause(t *testing.T) {
 	a := newSeries("m", 10, "3s: use 1 0;fail busy rate", "use 0 0;wait for ever")
 	bubble(t, `{}`, func(d *desk) {
 		begun := time.Now()
-		n := d.ask(say("x", `"model":"m"`, `"timeout_ms":4000`))
+		n := d.ask(say("x", `"model":"m"`, `"timeout_ms":4000`, `"max_cost_microusd":1000`))
 		s := d.ended(n, compute.Failed, 10)
 		if took := time.Since(begun); took != 4*time.Second || s.Error.Code != "timeout" {
 			t.Errorf("%+v after %v", s, took)
@@ -254,9 +254,9 @@ func TestTimeoutInAPause(t *testing.T) {
 	}, a)
 	a = newSeries("m", 10, "3s: use 1 0;fail busy rate")
 	bubble(t, `{}`, func(d *desk) {
-		n := d.ask(say("x", `"model":"m"`))
+		n := d.ask(say("x", `"model":"m"`, `"max_cost_microusd":1000`))
 		synctest.Wait() // it waits for its second attempt
-		if s := d.status(n); s.State != compute.Running || s.Held != 99_990 {
+		if s := d.status(n); s.State != compute.Running || s.Held != 990 {
 			t.Errorf("got %+v", s)
 		}
 		d.must(d.cancel(n))
@@ -388,27 +388,28 @@ func TestFreeStaysFree(t *testing.T) {
 
 func TestPricesAreKnown(t *testing.T) {
 	none := &fake.Provider{List: []provider.Model{{Name: "gpt-4o"}, {Name: "mine"}}}
-	bubble(t, `{"require_price":true}`, func(d *desk) {
+	bubble(t, `{}`, func(d *desk) {
 		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`)), compute.Done, 2500) // as is publicly known
-		d.refused(say("x", `"model":"mine"`), fsys.Invalid, "the price of the model mine is not known, and the policy requires one")
-		d.policy(`{"require_price":true,"default_price":{"input_microusd":3000000}}`)
+		d.refused(say("x", `"model":"mine"`), fsys.Invalid, "the price of the model mine is not known; set prices or default_price in compute/policy")
+		d.policy(`{"default_price":{"input_microusd":3000000}}`)
 		d.ended(d.ask(say("use 1 0;x", `"model":"mine"`)), compute.Done, 3)
 		d.policy(`{"prices":{"gpt*":{"input_microusd":1000000}}}`)
-		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`)), compute.Done, 1000)
+		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`, `"max_cost_microusd":1000`)), compute.Done, 1000)
 	}, none)
 }
 
-// A run that would cost more than was held is stopped, and keeps its output.
+// A run that does not keep to what it was asked for is stopped, and keeps its
+// output.
 func TestStopAtTheHold(t *testing.T) {
-	long := strings.Repeat("say 12345678;", 100)
+	long := strings.Repeat("say 12345678;", 200)
 	a := newSeries("m", 10, "1;"+long+"wait for ever")
 	bubble(t, `{}`, func(d *desk) {
 		n := d.ask(say("x", `"model":"m"`, `"max_cost_microusd":200`))
 		s := d.ended(n, compute.Failed, 200)
-		if s.Error.Code != "budget" || !strings.HasPrefix(s.Error.Reason, "budget: the run was stopped") {
+		if s.Error.Code != "budget" || s.Error.Reason != "budget: the run was stopped, as its answer is longer than 1 tokens" {
 			t.Errorf("got %+v", s)
 		}
-		if got := len(d.read("jobs/" + n + "/output")); got != 2+10*9 { // 20 tokens of 4 bytes, and what was too much
+		if got := len(d.read("jobs/" + n + "/output")); got < 1024+2*16 || got > 1024+3*16 {
 			t.Errorf("there are %d bytes of output", got)
 		}
 		d.money(0, 200)
@@ -423,7 +424,7 @@ func TestStopAtTheHold(t *testing.T) {
 		}
 	}, a)
 	// Nobody is stopped who stays in the bounds of the request.
-	a = newSeries("m", 10, long+"use 1 20;end")
+	a = newSeries("m", 10, strings.Repeat("say 12345678;", 100)+"use 1 20;end")
 	bubble(t, `{}`, func(d *desk) {
 		d.ended(d.ask(say("x", `"model":"m"`, `"max_tokens":20`)), compute.Done, 210)
 	}, a)

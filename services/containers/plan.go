@@ -217,12 +217,23 @@ func (pl *plan) worth() (budget.Micros, error) {
 	}
 	least := pl.price.cost(time.Second)
 	switch asked := pl.req.MaxCost; {
+	case asked != nil && pl.namesTime() && *asked < pl.price.cost(longest):
+		return 0, fsys.E(fsys.Exhausted, fmt.Sprintf("the session may take %d seconds, which cost %d µ$, and max_cost_microusd is %d; allow it more, or less time", int64(longest.Seconds()), pl.price.cost(longest), *asked))
 	case asked != nil && *asked < least:
 		return 0, fsys.E(fsys.Exhausted, fmt.Sprintf("a session of one second costs %d µ$, which is more than max_cost_microusd", least))
 	case asked != nil:
 		return *asked, nil
 	}
 	return min(pl.price.cost(longest), max(pl.policy.DefaultMaxCost, least)), nil
+}
+
+// namesTime reports whether the request says of all of its commands how long
+// they may take; else it takes as long as its money lasts.
+func (pl *plan) namesTime() bool {
+	if pl.req.Keep || pl.req.Limits.Time != nil {
+		return !pl.req.Keep
+	}
+	return pl.req.Repo == nil && len(pl.req.Commands) > 0 && !slices.ContainsFunc(pl.req.Commands, func(c command) bool { return c.Time == 0 })
 }
 
 // spare is how many seconds a session may take besides its commands.

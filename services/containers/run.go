@@ -78,7 +78,14 @@ func (w *session) live() error {
 // does.
 func (w *session) provision() error {
 	if w.record().State == Queued {
-		if err := w.enter(Provisioning, func(r *record) { r.Started = w.s.config.Now() }); err != nil {
+		ctx := context.WithoutCancel(w.ctx)
+		err := w.s.st.Update(ctx, func(tx store.Store) error {
+			if err := w.holds[0].Ready(tx); err != nil { // overdrawn meanwhile
+				return err
+			}
+			return w.s.enterState(ctx, tx, w, Provisioning, func(r *record) { r.Started = w.s.config.Now() })
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -203,6 +203,9 @@ func (c *change) part(a *Answer, outcome, reason string, cost budget.Micros) (en
 	case len(text) > 0 && !bytes.HasSuffix(text, []byte("\n")):
 		more = []byte("\n")
 	}
+	if outcome == Failed { // who only reads the stream is told why nothing comes
+		more = fmt.Appendf(more, "[failed: %s]\n", reason)
+	}
 	if err := c.stream.Append(c.tx, more); err != nil {
 		return 0, err
 	}

@@ -27,7 +27,7 @@ func TestConversation(t *testing.T) {
 	said.answer(3)
 	d.prompt("1", "say x;panic")
 	said.answer(4)
-	stream.want("x\n")
+	stream.want("[failed: no model]\nx\n[failed: the program broke down: as the script says]\n")
 	d.equal("transcript", d.transcript("1"), strings.Join([]string{
 		"system created bob plans for today",
 		"user bob say good ;say morning;cost 7", "assistant alice good morning done",

@@ -7,6 +7,7 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 
 	"agent9/fsys"
+	"agent9/namespace/budget"
 	"agent9/providers/compute"
 	"agent9/providers/compute/httpapi"
 )
@@ -134,7 +135,10 @@ func (s *stream) count(u anthropic.MessageDeltaUsage) {
 			*c.into = c.sum
 		}
 	}
-	s.Usage = s.tokens()
+	if n := u.ServerToolUse.WebSearchRequests; n > 0 {
+		s.usage.ServerToolUse.WebSearchRequests = n
+	}
+	s.Count(*s.tokens())
 }
 
 // tokens counts as OpenAI does: what the cache has to do with is part of the
@@ -146,6 +150,7 @@ func (s *stream) tokens() *compute.Usage {
 		Cached:  u.CacheReadInputTokens,
 		Written: u.CacheCreationInputTokens,
 		Output:  u.OutputTokens,
+		Fees:    budget.Micros(u.ServerToolUse.WebSearchRequests) * compute.SearchFee,
 	}
 }
 

@@ -102,8 +102,8 @@ func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compu
 		return compute.Usage{}, fsys.E(fsys.Invalid, "cloudflare needs a model, such as @cf/meta/llama-3.1-8b-instruct")
 	}
 	body := req.Body.Delete("model")
-	if max := body.Get("max_completion_tokens"); max != nil {
-		body = body.Delete("max_completion_tokens").Set("max_tokens", max)
+	if body = body.Delete("max_completion_tokens"); req.MaxOutput > 0 {
+		body = body.Set("max_tokens", req.MaxOutput)
 	}
 	switch req.Kind {
 	case compute.Chat, compute.Complete:

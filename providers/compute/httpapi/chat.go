@@ -57,7 +57,7 @@ func (s *Stream) Add(e ChatEvent) error {
 	}
 	if e.Usage != nil {
 		u := e.Usage.Usage()
-		s.Usage = &u
+		s.Count(u)
 	}
 	return nil
 }

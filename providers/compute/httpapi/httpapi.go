@@ -6,6 +6,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"mime"
 	"net"
@@ -64,7 +65,7 @@ func Client() *http.Client { return &http.Client{Transport: transport(), CheckRe
 
 func stay(r *http.Request, via []*http.Request) error {
 	if first := via[0].URL; r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
-		return fsys.E(fsys.Unavailable, "the server sends requests on to "+r.URL.Scheme+"://"+r.URL.Host+"; if that is right, it is the address to use")
+		return &fsys.Error{Code: fsys.Unavailable, Reason: "the server sends requests on to " + r.URL.Scheme + "://" + r.URL.Host + "; if that is right, it is the address to use", Err: errElsewhere}
 	}
 	if len(via) >= 10 {
 		return fsys.E(fsys.Unavailable, "the server sends requests on without an end")
@@ -133,12 +134,18 @@ func MediaType(res *http.Response) string {
 	return t
 }
 
-// Unanswered is what a request cost that had no response: nothing if it was
-// refused or never arrived; but a server that had it and was hung up on has
-// worked on the prompt.
+// Unanswered is what a request used that had no response: nothing if it was
+// refused or never arrived. What became of any other one nobody knows.
 func Unanswered(ctx context.Context, req compute.Request, err error) compute.Usage {
-	if ctx.Err() != nil || fsys.CodeOf(err) == fsys.Timeout {
-		return compute.Estimate(req, 0)
+	var refused *Refusal
+	var dial *net.OpError
+	switch {
+	case ctx.Err() != nil, fsys.CodeOf(err) == fsys.Timeout:
+	case errors.As(err, &refused), errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, errElsewhere):
+		return compute.Usage{}
 	}
-	return compute.Usage{}
+	return compute.Estimate(req, 0)
 }
+
+// errElsewhere is a server that sends on, and has done nothing.
+var errElsewhere = errors.New("elsewhere")

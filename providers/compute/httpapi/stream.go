@@ -52,6 +52,7 @@ type Stream struct {
 	ID, Model string // the server's names, for the first chunk
 
 	size     int
+	counted  int  // of size, when Usage was
 	finished bool // a choice said why it ended
 }
 
@@ -70,6 +71,9 @@ func (s *Stream) Send(c compute.Chunk) error {
 	return s.Emit(c)
 }
 
+// Count takes what the server says that it was until here.
+func (s *Stream) Count(u compute.Usage) { s.Usage, s.counted = &u, s.size }
+
 // End returns what the stream that ended with err has used. One that ended
 // without saying why was cut off.
 func (s *Stream) End(err error) (compute.Usage, error) {
@@ -82,6 +86,9 @@ func (s *Stream) End(err error) (compute.Usage, error) {
 	}
 	if s.Usage != nil {
 		usage = *s.Usage
+	}
+	if err != nil && s.Usage != nil {
+		usage.Output += int64(s.size - s.counted) // what has come since
 	}
 	if err != nil {
 		return usage, err

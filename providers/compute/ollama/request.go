@@ -66,9 +66,6 @@ func common(req compute.Request) (compute.Body, error) {
 		}
 		opts = opts.Set(as, value)
 	}
-	if req.MaxOutput > 0 {
-		opts = opts.Set("num_predict", req.MaxOutput)
-	}
 	if raw := req.Body.Get("options"); raw != nil {
 		own, err := compute.ParseBody(raw)
 		if err != nil {
@@ -77,6 +74,9 @@ func common(req compute.Request) (compute.Body, error) {
 		for name, value := range own.All() {
 			opts = opts.Set(name, value)
 		}
+	}
+	if req.MaxOutput > 0 { // whatever the options say
+		opts = opts.Set("num_predict", req.MaxOutput)
 	}
 	body = body.Set("options", opts).Set("stream", true)
 	if req.Choices > 1 {

@@ -37,9 +37,8 @@ type Config struct {
 	// KeyName is what the user calls the key, such as OPENAI_API_KEY, for
 	// messages about it.
 	KeyName string
-	// Billed says that the work costs money. A server that is asked without a
-	// key is taken to cost nothing otherwise.
-	Billed bool
+	// Free says that the work costs nothing.
+	Free bool
 	// Kinds are the kinds of work that the server does; nil is all of
 	// OpenAI's.
 	Kinds []compute.Kind
@@ -90,7 +89,7 @@ func New(c Config) (*Provider, error) {
 			Driver: "openai",
 			Target: u.String(),
 			Kinds:  slices.Clone(c.Kinds),
-			Free:   c.Key == "" && !c.Billed,
+			Free:   c.Free,
 		},
 	}, nil
 }
@@ -119,10 +118,24 @@ func (p *Provider) Run(ctx context.Context, req compute.Request, emit func(compu
 }
 
 func (p *Provider) text(ctx context.Context, path string, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+	req.Body = p.bounded(path, req)
 	if req.NoStream {
 		return p.whole(ctx, path, req, emit)
 	}
 	return p.stream(ctx, path, req, emit)
+}
+
+// bounded returns the body of req with its bound, if that is not in it as it
+// was submitted. OpenAI's chats want it under the new name, which not all other
+// servers know.
+func (p *Provider) bounded(path string, req compute.Request) compute.Body {
+	if req.MaxOutput == 0 || req.Names("max_tokens") || req.Names("max_completion_tokens") {
+		return req.Body
+	}
+	if p.priced && path == "chat/completions" {
+		return req.Body.Set("max_completion_tokens", req.MaxOutput)
+	}
+	return req.Body.Set("max_tokens", req.MaxOutput)
 }
 
 // post sends a body of JSON and returns the response, whose status is good.

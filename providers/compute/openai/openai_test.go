@@ -286,7 +286,7 @@ func TestConfig(t *testing.T) {
 		w.Write([]byte(`{"data":[]}`))
 	}))
 	defer s.Close()
-	p, err := New(Config{BaseURL: s.URL})
+	p, err := New(Config{BaseURL: s.URL, Free: true})
 	if err != nil {
 		t.Fatal(err)
 	}
