@@ -121,20 +121,20 @@ func (u *user) serveModel(w http.ResponseWriter, r *http.Request) {
 		text, _ := json.Marshal("re: " + req.Messages[len(req.Messages)-1].Content)
 		fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5.4","choices":[{"index":0,"delta":{"role":"assistant","content":%s}}]}`+"\n\n", text)
 		fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5.4","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n")
-		fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5.4","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":50,"total_tokens":100}}`+"\n\n")
+		fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5.4","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":100,"total_tokens":150}}`+"\n\n")
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	default:
 		http.Error(w, `{"error":{"message":"what?"}}`, http.StatusBadRequest)
 	}
 }
 
-// agent makes an agent that pays 1 µ$ for a token, with limits.
+// agent makes an agent that pays 1 µ$ for a token of an answer, with limits.
 func (u *user) agent(t *testing.T, name, limits string) string {
 	t.Helper()
 	dir := u.root + "/agents/" + name
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	u.sh(t, `echo '`+limits+`' >`+dir+`/budget/limits`)
-	u.sh(t, `echo '{"default_model":"gpt-5.4","default_max_tokens":100,"prices":{"*":{"input_microusd":1000000,"cached_input_microusd":1000000,"output_microusd":1000000}}}' >`+dir+`/compute/policy`)
+	u.sh(t, `echo '{"default_model":"gpt-5.4","default_max_tokens":100,"prices":{"*":{"input_microusd":0,"output_microusd":1000000}}}' >`+dir+`/compute/policy`)
 	return dir
 }
 
