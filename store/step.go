@@ -16,11 +16,13 @@ type Copier interface {
 	// opens, while others go on reading and writing. w should be fast: a
 	// write that makes the database larger may have to wait for it.
 	Copy(ctx context.Context, w io.Writer) error
+	// Verify reads through what Copy wrote, and says what is first wrong with it.
+	Verify(ctx context.Context, r io.ReaderAt) error
 }
 
 // A Prober is a Store whose file has a form of its own that can be wrong.
 type Prober interface {
 	// Probe calls found with a sentence about each thing that is wrong below
-	// the keys and values.
-	Probe(ctx context.Context, found func(what string)) error
+	// the keys and values, and with the key of each record that is damaged.
+	Probe(ctx context.Context, found func(key, what string)) error
 }

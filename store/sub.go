@@ -74,7 +74,8 @@ func transaction(tx Store) (Store, Updater) {
 }
 
 // Give is Put without a copy: value must not be changed before the transaction
-// that s belongs to has ended.
+// that s belongs to has ended. What lies between its length and its capacity
+// must not be changed either, and may be: with [Room] there a driver makes no copy.
 func Give(ctx context.Context, s Store, key string, value []byte) error {
 	if value == nil {
 		value = []byte{} // in a transaction, nil deletes

@@ -23,10 +23,11 @@ const (
 // A Base is the committed state under a transaction. The bytes that it gives
 // are not copies and are not kept.
 type Base interface {
-	Get(key string) (value []byte, ok bool)
-	// Range yields what begins with prefix and is greater than after, in
-	// ascending order.
-	Range(prefix, after string) iter.Seq2[string, []byte]
+	// Get returns the value at key, or fsys.NotExist.
+	Get(key string) (value []byte, err error)
+	// Range gives f what begins with prefix and is greater than after, in
+	// ascending order, until f returns false. After an error there may be more.
+	Range(prefix, after string, f func(key string, value []byte) (more bool)) error
 }
 
 // A Tx is one transaction: what it changes lies over a Base until a driver
@@ -39,6 +40,7 @@ type Tx struct {
 	base    Base
 	changes map[string][]byte // nil: deleted
 	ends    []func(committed bool)
+	failed  error // of a read of base
 	over    atomic.Bool
 }
 
@@ -50,7 +52,8 @@ func NewTx(db Updater, base Base) *Tx {
 }
 
 // Run performs f once. A panic in f is logged and becomes an error, so that
-// it undoes this transaction and nothing else.
+// it undoes this transaction and nothing else; so does a read that failed,
+// whatever f made of it.
 func (t *Tx) Run(f func(tx Store) error) (err error) {
 	defer t.over.Store(true)
 	defer func() {
@@ -59,7 +62,10 @@ func (t *Tx) Run(f func(tx Store) error) (err error) {
 			err = fsys.E(fsys.Internal, fmt.Sprintf("the program broke down while it changed the database, and nothing was changed: %v", p))
 		}
 	}()
-	return f(t)
+	if err = f(t); err == nil {
+		err = t.failed
+	}
+	return err
 }
 
 // Changes returns what is to be stored, in the order of the keys. A nil value
@@ -105,9 +111,9 @@ func (t *Tx) Get(_ context.Context, key string) ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	value, ok := t.get(key)
-	if !ok {
-		return nil, fsys.NotExist
+	value, err := t.get(key)
+	if err != nil {
+		return nil, err
 	}
 	return Clone(value), nil
 }
@@ -116,18 +122,31 @@ func (t *Tx) Lend(_ context.Context, key string, f func([]byte) error) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	value, ok := t.get(key)
-	if !ok {
-		return fsys.NotExist
+	value, err := t.get(key)
+	if err != nil {
+		return err
 	}
 	return f(value)
 }
 
-func (t *Tx) get(key string) ([]byte, bool) {
-	if value, changed := t.changes[key]; changed {
-		return value, value != nil
+func (t *Tx) get(key string) ([]byte, error) {
+	value, changed := t.changes[key]
+	switch {
+	case !changed:
+		value, err := t.base.Get(key)
+		return value, t.read(err)
+	case value == nil:
+		return nil, fsys.NotExist
 	}
-	return t.base.Get(key)
+	return value, nil
+}
+
+// read keeps what is wrong with the base: what f decided is then wrong too.
+func (t *Tx) read(err error) error {
+	if err != nil && t.failed == nil && fsys.CodeOf(err) != fsys.NotExist {
+		t.failed = err
+	}
+	return err
 }
 
 func (t *Tx) Put(_ context.Context, key string, value []byte) error {
@@ -150,8 +169,9 @@ func (t *Tx) Delete(_ context.Context, key string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	if _, ok := t.get(key); ok {
-		t.changes[key] = nil
+	_, err := t.base.Get(key)
+	if _, changed := t.changes[key]; changed || err == nil || fsys.CodeOf(err) != fsys.NotExist {
+		t.changes[key] = nil // also of what cannot be read
 	}
 	return nil
 }
@@ -160,39 +180,44 @@ func (t *Tx) List(_ context.Context, prefix, after string, n int) ([]Pair, error
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	return Page(t.merged(prefix, after), n), nil
+	return Page(n, func(f func(string, []byte) bool) error { return t.merged(prefix, after, f) })
 }
 
-// merged yields the base with the changes of this transaction.
-func (t *Tx) merged(prefix, after string) iter.Seq2[string, []byte] {
+// merged is Range of the base with the changes of this transaction.
+func (t *Tx) merged(prefix, after string, f func(string, []byte) bool) error {
+	under := func(f func(string, []byte) bool) error { return t.base.Range(prefix, after, f) }
+	return t.read(Merge(t.changes, prefix, after, under, f))
+}
+
+// Merge gives f, in ascending order, what under gives and changes, of which
+// nil values delete, that begin with prefix and are greater than after.
+func Merge(changes map[string][]byte, prefix, after string, under func(f func(string, []byte) bool) error, f func(key string, value []byte) (more bool)) error {
 	var mine []string
-	for key := range t.changes {
+	for key := range changes {
 		if key > after && strings.HasPrefix(key, prefix) {
 			mine = append(mine, key)
 		}
 	}
 	slices.Sort(mine)
-	return func(yield func(string, []byte) bool) {
-		for key, value := range t.base.Range(prefix, after) {
-			for len(mine) > 0 && mine[0] < key {
-				if v := t.changes[mine[0]]; v != nil && !yield(mine[0], v) {
-					return
-				}
-				mine = mine[1:]
-			}
-			if len(mine) > 0 && mine[0] == key {
-				continue
-			}
-			if !yield(key, value) {
-				return
-			}
-		}
-		for _, key := range mine {
-			if v := t.changes[key]; v != nil && !yield(key, v) {
-				return
+	more := true
+	before := func(key string, all bool) {
+		for ; more && len(mine) > 0 && (all || mine[0] < key); mine = mine[1:] {
+			if v := changes[mine[0]]; v != nil {
+				more = f(mine[0], v)
 			}
 		}
 	}
+	err := under(func(key string, value []byte) bool {
+		before(key, false)
+		if more && (len(mine) == 0 || mine[0] != key) {
+			more = f(key, value)
+		}
+		return more
+	})
+	if err == nil {
+		before("", true)
+	}
+	return err
 }
 
 // Check reports whether value can be stored at key.
@@ -208,8 +233,11 @@ func Check(key string, value []byte) error {
 	return nil
 }
 
-// Clone returns a copy of value that is never nil.
-func Clone(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
+// Room is how many bytes a driver may put behind a value that it stores.
+const Room = 8
+
+// Clone returns a copy of value that is never nil and has Room behind it.
+func Clone(value []byte) []byte { return append(make([]byte, 0, len(value)+Room), value...) }
 
 // A default page is cut by how many pairs and how many bytes it has.
 const (
@@ -217,16 +245,17 @@ const (
 	pageBytes = 1 << 20
 )
 
-// Page returns copies of the first n of seq, or a default page if n <= 0.
-func Page(seq iter.Seq2[string, []byte], n int) []Pair {
-	var page []Pair
+// Page returns copies of the first n that each gives, or a default page if
+// n <= 0.
+func Page(n int, each func(f func(key string, value []byte) (more bool)) error) (page []Pair, err error) {
 	size := 0
-	for key, value := range seq {
+	err = each(func(key string, value []byte) bool {
 		page = append(page, Pair{key, Clone(value)})
 		size += len(key) + len(value)
-		if len(page) == n || n <= 0 && (len(page) == pagePairs || size >= pageBytes) {
-			break
-		}
+		return len(page) != n && (n > 0 || len(page) < pagePairs && size < pageBytes)
+	})
+	if err != nil {
+		return nil, err
 	}
-	return page
+	return page, nil
 }

@@ -39,9 +39,9 @@ func (s *Snapshot) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	value, ok := s.base.Get(key)
-	if !ok {
-		return nil, fsys.NotExist
+	value, err := s.base.Get(key)
+	if err != nil {
+		return nil, err
 	}
 	return Clone(value), nil
 }
@@ -50,9 +50,9 @@ func (s *Snapshot) Lend(ctx context.Context, key string, f func([]byte) error) e
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	value, ok := s.base.Get(key)
-	if !ok {
-		return fsys.NotExist
+	value, err := s.base.Get(key)
+	if err != nil {
+		return err
 	}
 	return f(value)
 }
@@ -61,19 +61,14 @@ func (s *Snapshot) Scan(ctx context.Context, prefix, after string, f func(key st
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	for key, value := range s.base.Range(prefix, after) {
-		if !f(key, value) {
-			break
-		}
-	}
-	return nil
+	return s.base.Range(prefix, after, f)
 }
 
 func (s *Snapshot) List(ctx context.Context, prefix, after string, n int) ([]Pair, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return Page(s.base.Range(prefix, after), n), nil
+	return Page(n, func(f func(string, []byte) bool) error { return s.base.Range(prefix, after, f) })
 }
 
 var errReadOnly = fsys.E(fsys.Internal, "a view of the database cannot be written to")

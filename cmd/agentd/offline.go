@@ -54,14 +54,24 @@ func fsckCommand() *cli.Command {
 		Description: `Says each thing that is wrong on a line of its own, with what can be done about
 it. --repair mends what can be mended without losing anything, and says what it
 did; where money is concerned the line begins with MONEY. What only a person can
-decide is left. Nothing is changed without --repair.
+decide is left. Nothing is changed without --repair or --reseal.
+
+A record whose checksum is wrong is named with the file that it belongs to. What an
+agentd without checksums wrote gets one as it is written again; --reseal gives one to
+all of it now, and may be interrupted.
 
 Exit status: 0 nothing is wrong, or all was mended; 1 something is; 2 it cannot be checked:
 a daemon uses the directory, or there is no whole database in it.`,
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "repair", Usage: "mend what can be mended without losing anything"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "repair", Usage: "mend what can be mended without losing anything"},
+			&cli.BoolFlag{Name: "reseal", Usage: "give a checksum to each record that an older agentd wrote without one"},
+		},
 		OnUsageError: wrongUsage,
 		Action: func(c *cli.Context) error {
 			data, err := dataDir(c)
+			if err == nil && c.Bool("reseal") {
+				err = reseal(c.Context, data, c.App.Writer)
+			}
 			if err == nil {
 				err = fsck(c.Context, data, c.Bool("repair"), c.App.Writer)
 			}
@@ -76,6 +86,26 @@ a daemon uses the directory, or there is no whole database in it.`,
 	}
 }
 
+func openExisting(data string, readOnly bool) (*bolt.DB, error) {
+	opt := databaseOptions()
+	opt.Existing, opt.ReadOnly = true, readOnly
+	return bolt.OpenWith(filepath.Join(data, host.DatabaseName), opt)
+}
+
+// reseal gives every record in a data directory its checksum.
+func reseal(ctx context.Context, data string, out printer) error {
+	db, err := openExisting(data, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	n, err := db.Reseal(ctx)
+	if n > 0 {
+		fmt.Fprintf(out, "%d records were given a checksum\n", n)
+	}
+	return err
+}
+
 // rounds is how often a repair looks again: what was mended may show what else
 // is wrong.
 const rounds = 5
@@ -83,7 +113,7 @@ const rounds = 5
 type printer interface{ Write([]byte) (int, error) }
 
 func fsck(ctx context.Context, data string, repair bool, out printer) error {
-	db, err := bolt.OpenWith(filepath.Join(data, host.DatabaseName), bolt.Options{Steps: host.Steps(), ReadOnly: !repair, Existing: true})
+	db, err := openExisting(data, !repair)
 	if err != nil {
 		return err
 	}
@@ -201,7 +231,7 @@ next start finds the key that is the right one.`,
 }
 
 func rekey(ctx context.Context, data, passphraseFile string, out printer) error {
-	db, err := bolt.OpenWith(filepath.Join(data, host.DatabaseName), bolt.Options{Steps: host.Steps(), Existing: true})
+	db, err := openExisting(data, false)
 	if err != nil {
 		return err
 	}

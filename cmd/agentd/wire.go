@@ -30,8 +30,10 @@ func openStore(data string) (closer interface {
 	if err := checkDir(data); err != nil {
 		return nil, err
 	}
-	return bolt.OpenWith(filepath.Join(data, host.DatabaseName), bolt.Options{Steps: host.Steps()})
+	return bolt.OpenWith(filepath.Join(data, host.DatabaseName), databaseOptions())
 }
+
+func databaseOptions() bolt.Options { return bolt.Options{Steps: host.Steps(), Where: host.Where} }
 
 // openRing returns what the agents' keys are encrypted with: passphrase, or if
 // there is none, a file.

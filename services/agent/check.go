@@ -41,7 +41,8 @@ var checks = []struct {
 // is st, and reports whether something waits for a tick. ring may be nil.
 func Check(ctx context.Context, st store.Updater, r *check.Report, ring *identity.KeyRing, name string) (waits bool, err error) {
 	for _, c := range checks {
-		if err := c.check(ctx, store.Sub(st, c.part), r.At(c.part[:len(c.part)-1])); err != nil {
+		r := r.At(c.part[:len(c.part)-1])
+		if err := r.Damaged(c.check(ctx, store.Sub(st, c.part), r)); err != nil {
 			return false, err
 		}
 	}

@@ -249,8 +249,6 @@ func (s scratch) pairs() iter.Seq2[store.Pair, error] {
 // nothing is what lies under a scratch.
 type nothing struct{}
 
-func (nothing) Get(string) ([]byte, bool) { return nil, false }
+func (nothing) Get(string) ([]byte, error) { return nil, fsys.NotExist }
 
-func (nothing) Range(string, string) iter.Seq2[string, []byte] {
-	return func(func(string, []byte) bool) {}
-}
+func (nothing) Range(string, string, func(string, []byte) bool) error { return nil }

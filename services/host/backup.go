@@ -67,6 +67,9 @@ func (b backup) write(ctx context.Context, w *os.File) error {
 	if err := c.Copy(ctx, spool); err != nil {
 		return spoolFailed(err)
 	}
+	if err := c.Verify(ctx, spool); err != nil {
+		return fsys.Wrap(fsys.Internal, "no backup was made; with the daemon stopped, agentd fsck names all that is damaged, and the directory can be copied as it is", err)
+	}
 	ring, err := identity.Explain(ctx, store.Sub(st, KeyRingPart))
 	if err != nil {
 		return err

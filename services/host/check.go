@@ -36,31 +36,46 @@ type house struct {
 // a ring, also whether keys and secrets can be opened; ring may be nil.
 func Check(ctx context.Context, st store.Updater, ring *identity.KeyRing, r *check.Report) error {
 	if p, ok := st.(store.Prober); ok {
-		err := p.Probe(ctx, func(what string) { r.At("database").Lost("the file is damaged: "+what, "put back a backup") })
+		err := p.Probe(ctx, func(key, what string) {
+			if key == "" {
+				r.At("database").Lost("the file is damaged: "+what, "put back a backup")
+			} else {
+				r.At(Where(ctx, st, key)).Lost(fmt.Sprintf("the record %.200q is damaged: %s", key, what), check.FromBackup)
+			}
+		})
 		if err != nil {
 			return err
 		}
 	}
+	damaged := len(r.All()) > 0
+	err := r.Damaged(checkHouse(ctx, st, ring, r))
+	if damaged {
+		r.Unmendable("put back a backup first: what is damaged may be what this belongs to")
+	}
+	return err
+}
+
+func checkHouse(ctx context.Context, st store.Updater, ring *identity.KeyRing, r *check.Report) error {
 	h := &house{st: st, r: r, owners: map[string]string{}, held: map[string]map[string]string{}, parents: map[string]string{}, waiting: map[string]bool{}}
 	if err := h.index(ctx); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.agents)) {
-		if err := h.agent(ctx, name, ring); err != nil {
+		if err := r.At(agentsPart + name).Damaged(h.agent(ctx, name, ring)); err != nil {
 			return err
 		}
 	}
-	if err := h.checkAccounts(ctx); err != nil {
+	if err := r.At("accounts").Damaged(h.checkAccounts(ctx)); err != nil {
 		return err
 	}
-	if err := identity.CheckRing(ctx, store.Sub(st, KeyRingPart), r.At("keyring")); err != nil {
+	if err := r.Damaged(identity.CheckRing(ctx, store.Sub(st, KeyRingPart), r.At("keyring"))); err != nil {
 		return err
 	}
-	if err := files.Check(ctx, store.Sub(st, profilesPart), r.At("profiles")); err != nil {
+	if err := r.At("profiles").Damaged(files.Check(ctx, store.Sub(st, profilesPart), r.At("profiles"))); err != nil {
 		return err
 	}
 	exists := func(name string) bool { _, ok := h.agents[name]; return ok || name == AllAgents }
-	if err := tokens.Check(ctx, store.Sub(st, tokensPart), r.At("tokens"), exists); err != nil {
+	if err := r.At("tokens").Damaged(tokens.Check(ctx, store.Sub(st, tokensPart), r.At("tokens"), exists)); err != nil {
 		return err
 	}
 	there := map[string]bool{}

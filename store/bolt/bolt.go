@@ -9,18 +9,18 @@
 // and the database works again as soon as there is space. When writing fails
 // otherwise, nobody knows what is on disk: nothing more is written until the
 // file has been opened again. What cannot be read is fsys.Unavailable.
+//
+// Each record has a checksum of its key and value, which every read verifies:
+// what is not what was stored is store.Damaged, and nothing else is.
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	"agent9/fsys"
 	"agent9/store"
@@ -29,11 +29,13 @@ import (
 	boltErrors "go.etcd.io/bbolt/errors"
 )
 
-// The two buckets of the file: what is stored, and how.
+// The buckets of the file: what is stored, with a seal behind each value, what
+// was stored before there were seals, and how.
 var (
-	dataBucket = []byte("data")
-	metaBucket = []byte("agent9")
-	schemaKey  = []byte("schema")
+	sealedBucket = []byte("sealed")
+	plainBucket  = []byte("data")
+	metaBucket   = []byte("agent9")
+	schemaKey    = []byte("schema")
 )
 
 // firstVersion is the version of a database that no step has raised. One that
@@ -48,7 +50,10 @@ type DB struct {
 	done chan struct{} // closed when the committer has ended
 	kept readers
 
+	mixed atomic.Bool // there may be something in plainBucket
+
 	mu     sync.Mutex
+	told   map[string]bool // the damaged records that the log names
 	queue  []*request
 	queued chan struct{} // has a token when the queue was added to, or closed
 	closed bool
@@ -78,21 +83,20 @@ func (d *DB) Close() error {
 
 func (d *DB) Get(_ context.Context, key string) (value []byte, err error) {
 	err = d.view(func(b base) error {
-		v, ok := b.Get(key)
-		if !ok {
-			return fsys.NotExist
+		v, err := b.Get(key)
+		if err == nil {
+			value = store.Clone(v)
 		}
-		value = store.Clone(v)
-		return nil
+		return err
 	})
 	return value, err
 }
 
 func (d *DB) Lend(_ context.Context, key string, f func([]byte) error) error {
 	return d.view(func(b base) error {
-		v, ok := b.Get(key)
-		if !ok {
-			return fsys.NotExist
+		v, err := b.Get(key)
+		if err != nil {
+			return err
 		}
 		return f(v)
 	})
@@ -100,8 +104,8 @@ func (d *DB) Lend(_ context.Context, key string, f func([]byte) error) error {
 
 func (d *DB) List(_ context.Context, prefix, after string, n int) (page []store.Pair, err error) {
 	err = d.view(func(b base) error {
-		page = store.Page(b.Range(prefix, after), n)
-		return nil
+		page, err = store.Page(n, func(f func(string, []byte) bool) error { return b.Range(prefix, after, f) })
+		return err
 	})
 	return page, err
 }
@@ -128,7 +132,7 @@ func (d *DB) View(ctx context.Context, f func(s store.Store) error) error {
 // view runs f on what is committed.
 func (d *DB) view(f func(base) error) error {
 	return d.guard(func() error {
-		r, err := d.kept.take(d.file)
+		r, err := d.take()
 		if err != nil {
 			return d.failed(err)
 		}
@@ -150,12 +154,7 @@ func (d *DB) view(f func(base) error) error {
 // are not what they should be.
 func (d *DB) guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			slog.Error("the database cannot be read", "file", d.path, "panic", p, "stack", string(debug.Stack()))
-			err = damaged(d.path, fmt.Sprint(p))
-		}
-	}()
+	defer d.recovered(&err)
 	return f()
 }
 
@@ -171,40 +170,3 @@ func (d *DB) failed(err error) error {
 }
 
 var errClosed = fsys.E(fsys.Unavailable, "the database is closed")
-
-// base is the committed state in a transaction of the file, and what the same
-// transaction of the file has put there since.
-// It is for one goroutine at a time.
-type base struct {
-	bucket *bbolt.Bucket
-	cursor *bbolt.Cursor // of Get: one that has sought once seeks for nothing
-	key    *[]byte       // that Get sought last
-}
-
-func newBase(b *bbolt.Bucket) base { return base{b, b.Cursor(), new([]byte)} }
-
-func (b base) Get(key string) ([]byte, bool) {
-	k := append((*b.key)[:0], key...)
-	*b.key = k
-	found, value := b.cursor.Seek(k)
-	if !bytes.Equal(found, k) {
-		return nil, false
-	}
-	return value, true
-}
-
-func (b base) Range(prefix, after string) iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
-		from := max(prefix, after)
-		c := b.bucket.Cursor()
-		key, value := c.Seek([]byte(from))
-		if from == after && bytes.Equal(key, []byte(after)) {
-			key, value = c.Next()
-		}
-		for ; key != nil && strings.HasPrefix(string(key), prefix); key, value = c.Next() {
-			if !yield(string(key), value) {
-				return
-			}
-		}
-	}
-}

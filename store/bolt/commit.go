@@ -147,7 +147,7 @@ func (b *batch) commit() error {
 		return b.failed(err)
 	}
 	defer tx.Rollback() // after a Commit it does nothing
-	committed := newBase(tx.Bucket(dataBucket))
+	committed := b.d.newBase(tx)
 	changed := false
 	for r := b.ran[0]; r != nil; r = b.another() {
 		wrote, err := b.run(r, committed)
@@ -203,18 +203,7 @@ func (b *batch) run(r *request, committed base) (changed bool, err error) {
 		r.tx.End(false)
 		return false, nil
 	}
-	for key, value := range r.tx.Changes() {
-		if value == nil {
-			err = committed.bucket.Delete([]byte(key))
-		} else {
-			err = committed.bucket.Put([]byte(key), value)
-		}
-		if err != nil {
-			return false, err
-		}
-		changed = true
-	}
-	return changed, nil
+	return committed.store(r.tx)
 }
 
 // breaks makes err the end of all writing.

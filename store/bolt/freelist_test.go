@@ -105,7 +105,7 @@ func TestFreePagesAreFoundAgain(t *testing.T) {
 	if _, err := only.Get(t.Context(), "small"); err != nil {
 		t.Error(err)
 	}
-	if err := only.Probe(t.Context(), func(what string) { t.Error(what) }); err != nil {
+	if err := only.Probe(t.Context(), func(_, what string) { t.Error(what) }); err != nil {
 		t.Error(err)
 	}
 	if err := only.Close(); err != nil {
@@ -126,7 +126,7 @@ func TestFreePagesAreFoundAgain(t *testing.T) {
 		if _, err := d.Get(t.Context(), "small"); err != nil {
 			t.Error(err)
 		}
-		if err := d.Probe(t.Context(), func(what string) { t.Error(what) }); err != nil {
+		if err := d.Probe(t.Context(), func(_, what string) { t.Error(what) }); err != nil {
 			t.Error(err)
 		}
 		if err := d.Put(t.Context(), "more", make([]byte, 1<<20)); err != nil {

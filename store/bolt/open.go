@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -31,6 +32,9 @@ type Options struct {
 	ReadOnly bool
 	// Existing refuses to make a database.
 	Existing bool
+	// Where names the file that a key belongs to, for a person; "" if it is not
+	// known. What it reads of s may be damaged.
+	Where func(ctx context.Context, s store.Store, key string) string
 }
 
 // Open is [OpenWith] without options.
@@ -78,7 +82,12 @@ func (d *DB) open() (err error) {
 	}()
 	o := options()
 	o.OpenFile = func(path string, flag int, perm fs.FileMode) (_ *os.File, err error) {
-		file, err = os.OpenFile(path, flag, perm)
+		if file, err = os.OpenFile(path, flag, perm); err == nil {
+			err = d.locked(file)
+		}
+		if err == nil {
+			err = d.whole(file) // before bbolt follows its pages
+		}
 		return file, err
 	}
 	o.ReadOnly, o.PreLoadFreelist = d.opt.ReadOnly, d.opt.ReadOnly
@@ -88,6 +97,8 @@ func (d *DB) open() (err error) {
 		return fsys.E(fsys.Busy, fmt.Sprintf("the database %s is in use by another daemon%s: stop that one, or give this one a folder of its own", d.path, holder(d.path)))
 	case errors.Is(err, fs.ErrPermission):
 		return fsys.Wrap(fsys.Permission, "the database "+d.path, err)
+	case errors.As(err, new(*fsys.Error)):
+		return err
 	case err != nil:
 		return damaged(d.path, err.Error())
 	}
@@ -107,6 +118,26 @@ func (d *DB) open() (err error) {
 // lock, for a moment longer.
 const lockWait = time.Second
 
+// locked waits for the lock of the file, which bbolt then takes once more.
+func (d *DB) locked(file *os.File) error {
+	how := syscall.LOCK_EX
+	if d.opt.ReadOnly {
+		how = syscall.LOCK_SH
+	}
+	for end := time.Now().Add(lockWait); ; time.Sleep(lockPause) {
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
+		switch {
+		case err == nil || !errors.Is(err, syscall.EWOULDBLOCK):
+			return err
+		case time.Now().After(end):
+			return boltErrors.ErrTimeout
+		}
+	}
+}
+
+// lockPause is how often that is tried.
+const lockPause = 50 * time.Millisecond
+
 // options say what is not as bbolt has it by default: a wait for a lock that
 // is not "for ever", and what suits many small keys.
 func options() *bbolt.Options {
@@ -122,24 +153,14 @@ func (d *DB) check(tx *bbolt.Tx) error {
 	if info.Size() < tx.Size() {
 		return damaged(d.path, fmt.Sprintf("it has %d bytes and should have %d", info.Size(), tx.Size()))
 	}
-	meta, data := tx.Bucket(metaBucket), tx.Bucket(dataBucket)
-	if meta == nil || data == nil {
+	meta, plain := tx.Bucket(metaBucket), tx.Bucket(plainBucket)
+	if meta == nil || plain == nil {
 		return damaged(d.path, "it is a database of another program")
 	}
-	if _, err := d.stored(meta); err != nil {
-		return err
-	}
-	if tx.Size() > checkedSize {
-		return nil
-	}
-	last := ""
-	for key := range (newBase(data)).Range("", "") {
-		if key <= last {
-			return damaged(d.path, "its keys are not in order")
-		}
-		last = key
-	}
-	return nil
+	first, _ := plain.Cursor().First()
+	d.mixed.Store(first != nil)
+	_, err = d.stored(meta)
+	return err
 }
 
 func damaged(path, how string) error {
@@ -160,8 +181,10 @@ func create(path string, version int) error {
 		return err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		if _, err := tx.CreateBucket(dataBucket); err != nil {
-			return err
+		for _, name := range [][]byte{sealedBucket, plainBucket} { // without that, an older daemon takes it for damaged
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
 		}
 		meta, err := tx.CreateBucket(metaBucket)
 		if err != nil {

@@ -41,15 +41,18 @@ func (d *DB) raise() error {
 		from, err = d.stored(tx.Bucket(metaBucket))
 		return err
 	})
-	if err != nil || from == d.version() {
+	if err != nil || from == d.version() && d.seals() {
 		return err
 	}
 	if d.opt.ReadOnly {
 		return fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this is about version %d: start agentd on it once, which raises it", d.path, from, d.version()))
 	}
 	err = d.file.Update(func(tx *bbolt.Tx) error {
+		if _, err := tx.CreateBucketIfNotExists(sealedBucket); err != nil {
+			return err
+		}
 		for i := max(from-firstVersion, 0); i < len(d.opt.Steps); i++ {
-			if err := d.step(tx.Bucket(dataBucket), d.opt.Steps[i]); err != nil {
+			if err := d.step(tx, d.opt.Steps[i]); err != nil {
 				return fsys.Wrap(fsys.Internal, fmt.Sprintf("raising it from version %d to %d", firstVersion+i, firstVersion+i+1), err)
 			}
 		}
@@ -62,23 +65,24 @@ func (d *DB) raise() error {
 	return nil
 }
 
-func (d *DB) step(data *bbolt.Bucket, step store.Step) error {
-	t := store.NewTx(d, newBase(data))
+func (d *DB) step(tx *bbolt.Tx, step store.Step) error {
+	b := d.newBase(tx)
+	t := store.NewTx(d, b)
 	err := t.Run(func(tx store.Store) error { return step(context.Background(), tx) })
 	if err != nil {
 		t.End(false)
 		return err
 	}
-	for key, value := range t.Changes() {
-		if value == nil {
-			err = data.Delete([]byte(key))
-		} else {
-			err = data.Put([]byte(key), value)
-		}
-		if err != nil {
-			break
-		}
-	}
+	_, err = b.store(t)
 	t.End(err == nil)
 	return err
+}
+
+// seals reports whether the file has a place for sealed records.
+func (d *DB) seals() (yes bool) {
+	d.file.View(func(tx *bbolt.Tx) error {
+		yes = tx.Bucket(sealedBucket) != nil
+		return nil
+	})
+	return yes
 }

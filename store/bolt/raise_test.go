@@ -102,7 +102,7 @@ func TestReadOnly(t *testing.T) {
 	d, err := bolt.OpenWith(path, bolt.Options{ReadOnly: true})
 	require.NoError(t, err)
 	require.Error(t, d.Put(t.Context(), "k", nil))
-	require.NoError(t, d.Probe(t.Context(), func(what string) { t.Error(what) }))
+	require.NoError(t, d.Probe(t.Context(), func(_, what string) { t.Error(what) }))
 	require.NoError(t, d.Close())
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestCopyUnderLoad(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, a, b)
 		require.GreaterOrEqual(t, a, least)
-		require.NoError(t, c.Probe(t.Context(), func(what string) { t.Error(what) }))
+		require.NoError(t, c.Probe(t.Context(), func(_, what string) { t.Error(what) }))
 		require.NoError(t, c.Close())
 		require.NoError(t, os.Remove(path))
 	}

@@ -28,7 +28,8 @@ type reader struct {
 }
 
 // take returns a reader of what is committed.
-func (p *readers) take(file *bbolt.DB) (*reader, error) {
+func (d *DB) take() (*reader, error) {
+	p := &d.kept
 	p.mu.Lock()
 	age := p.age
 	if n := len(p.idle); n > 0 {
@@ -38,17 +39,17 @@ func (p *readers) take(file *bbolt.DB) (*reader, error) {
 		return r, nil
 	}
 	p.mu.Unlock()
-	tx, err := file.Begin(false)
+	tx, err := d.file.Begin(false)
 	if err != nil {
 		return nil, err
 	}
 	r := &reader{tx: tx, age: age}
 	defer func() {
-		if r.bucket == nil {
+		if r.cursor == nil {
 			tx.Rollback() // the file is damaged where it begins
 		}
 	}()
-	r.base = newBase(tx.Bucket(dataBucket))
+	r.base = d.newBase(tx)
 	return r, nil
 }
 

@@ -11,6 +11,7 @@ package check
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -58,6 +59,16 @@ func (r *Report) Lost(what, do string) {
 	*r.all = append(*r.all, Finding{Where: r.where, What: what, Do: do})
 }
 
+// Damaged adds that something could not be checked if err says that a record is
+// damaged, which is a finding of its own; it returns any other error.
+func (r *Report) Damaged(err error) error {
+	if !errors.Is(err, store.Damaged) {
+		return err
+	}
+	r.Lost("not all of it could be checked: "+fsys.ReasonOf(err), FromBackup)
+	return nil
+}
+
 // Mend adds what fix can mend without a loss; do says what it does.
 func (r *Report) Mend(what, do string, fix Fix) {
 	*r.all = append(*r.all, Finding{Where: r.where, What: what, Do: do, Fix: fix})
@@ -66,6 +77,15 @@ func (r *Report) Mend(what, do string, fix Fix) {
 // Money is Mend of what changes an account.
 func (r *Report) Money(what, do string, fix Fix) {
 	*r.all = append(*r.all, Finding{Where: r.where, What: what, Do: do, Money: true, Fix: fix})
+}
+
+// Unmendable takes away every fix; do is what a person can do first.
+func (r *Report) Unmendable(do string) {
+	for i, f := range *r.all {
+		if f.Fix != nil {
+			(*r.all)[i].Fix, (*r.all)[i].Do = nil, do
+		}
+	}
 }
 
 // FromBackup is what can be done about a record that is gone or unreadable.

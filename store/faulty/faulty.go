@@ -6,7 +6,6 @@ package faulty
 import (
 	"context"
 	"io"
-	"iter"
 	"sync"
 
 	"agent9/fsys"
@@ -152,24 +151,8 @@ func (s *Store) Close() error {
 // base is a transaction of the store below.
 type base struct{ under store.Store }
 
-func (b base) Get(key string) ([]byte, bool) {
-	value, err := b.under.Get(context.Background(), key) // does not wait
-	return value, err == nil
-}
+func (b base) Get(key string) ([]byte, error) { return b.under.Get(context.Background(), key) } // does not wait
 
-func (b base) Range(prefix, after string) iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
-		for {
-			page, err := b.under.List(context.Background(), prefix, after, 0)
-			if err != nil || len(page) == 0 {
-				return
-			}
-			for _, p := range page {
-				if !yield(p.Key, p.Value) {
-					return
-				}
-			}
-			after = page[len(page)-1].Key
-		}
-	}
+func (b base) Range(prefix, after string, f func(key string, value []byte) bool) error {
+	return store.Scan(context.Background(), b.under, prefix, after, f)
 }

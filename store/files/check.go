@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -228,3 +229,31 @@ func (a *audit) checkUsage(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Where names the file that a key of a tree belongs to, as far as that is known;
+// what it reads of s may be damaged.
+func Where(ctx context.Context, s store.Store, key string) string {
+	_, rest, _ := strings.Cut(key, "/")
+	number, name, _ := strings.Cut(rest, "/")
+	ino, ok := parseIno(number)
+	if !ok {
+		return ""
+	}
+	if !strings.HasPrefix(key, "d/") {
+		name = ""
+	}
+	for range mostDeep {
+		if ino == rootIno {
+			break
+		}
+		rec, err := loadInode(ctx, s, ino)
+		if err != nil {
+			return path.Join(fmt.Sprintf("(file number %d)", ino), name)
+		}
+		name, ino = path.Join(rec.Name, name), rec.Parent
+	}
+	return name
+}
+
+// mostDeep is in how many directories Where finds a file.
+const mostDeep = 100

@@ -111,9 +111,9 @@ func (d *DB) Get(_ context.Context, key string) ([]byte, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	value, ok := base{d}.Get(key)
-	if !ok {
-		return nil, fsys.NotExist
+	value, err := base{d}.Get(key)
+	if err != nil {
+		return nil, err
 	}
 	return store.Clone(value), nil
 }
@@ -130,31 +130,33 @@ func (d *DB) List(_ context.Context, prefix, after string, n int) ([]store.Pair,
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	return store.Page(base{d}.Range(prefix, after), n), nil
+	return store.Page(n, func(f func(string, []byte) bool) error { return base{d}.Range(prefix, after, f) })
 }
 
 // base is what has been committed. A stored value is replaced, never changed.
 type base struct{ d *DB }
 
-func (b base) Get(key string) ([]byte, bool) {
+func (b base) Get(key string) ([]byte, error) {
 	b.d.mu.RLock()
 	defer b.d.mu.RUnlock()
 	value, ok := b.d.values[key]
-	return value, ok
+	if !ok {
+		return nil, fsys.NotExist
+	}
+	return value, nil
 }
 
-func (b base) Range(prefix, after string) iter.Seq2[string, []byte] {
-	return func(yield func(string, []byte) bool) {
-		b.d.mu.RLock()
-		defer b.d.mu.RUnlock()
-		i, found := slices.BinarySearch(b.d.keys, max(prefix, after))
-		if found && max(prefix, after) == after {
-			i++
-		}
-		for ; i < len(b.d.keys) && strings.HasPrefix(b.d.keys[i], prefix); i++ {
-			if !yield(b.d.keys[i], b.d.values[b.d.keys[i]]) {
-				return
-			}
+func (b base) Range(prefix, after string, f func(key string, value []byte) bool) error {
+	b.d.mu.RLock()
+	defer b.d.mu.RUnlock()
+	i, found := slices.BinarySearch(b.d.keys, max(prefix, after))
+	if found && max(prefix, after) == after {
+		i++
+	}
+	for ; i < len(b.d.keys) && strings.HasPrefix(b.d.keys[i], prefix); i++ {
+		if !f(b.d.keys[i], b.d.values[b.d.keys[i]]) {
+			break
 		}
 	}
+	return nil
 }

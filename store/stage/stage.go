@@ -14,7 +14,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"agent9/fsys"
@@ -102,14 +101,10 @@ func (s *Stage) Update(ctx context.Context, f func(tx store.Store) error) error 
 	if err := s.check(); err != nil {
 		return err
 	}
-	b := &base{ctx: ctx, stage: s}
-	tx := store.NewTx(s, b)
+	tx := store.NewTx(s, base{ctx, s})
 	committed := false
 	defer func() { tx.End(committed) }()
 	err := tx.Run(f)
-	if b.err != nil {
-		return b.err
-	}
 	if err == nil {
 		err = s.apply(tx.Changes())
 	}
@@ -134,13 +129,9 @@ func (s *Stage) View(ctx context.Context, f func(store.Store) error) error {
 		s.mu.Unlock()
 	}()
 	return s.under.View(ctx, func(under store.Store) error {
-		b := &base{ctx: ctx, stage: &Stage{reads: under, changes: changes}}
-		snapshot := store.NewSnapshot(b)
+		snapshot := store.NewSnapshot(base{ctx, &Stage{reads: under, changes: changes, views: new(int)}})
 		defer snapshot.End()
-		if err := f(snapshot); err != nil {
-			return err
-		}
-		return b.err
+		return f(snapshot)
 	})
 }
 
@@ -202,87 +193,29 @@ func (s *Stage) List(ctx context.Context, prefix, after string, n int) ([]store.
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	b := &base{ctx: ctx, stage: s}
-	page := store.Page(b.Range(prefix, after), n)
-	return page, b.err
+	return store.Page(n, func(f func(string, []byte) bool) error { return base{ctx, s}.Range(prefix, after, f) })
 }
 
-// base is what a transaction of a stage begins with. An error of the store
-// below is kept, as a store.Base cannot return one: what was read is then
-// wrong, and the transaction fails.
+// base is what a transaction of a stage begins with.
 type base struct {
 	ctx   context.Context
 	stage *Stage
-	err   error
 }
 
-func (b *base) Get(key string) ([]byte, bool) {
-	value, err := b.stage.Get(b.ctx, key)
-	if err != nil && fsys.CodeOf(err) != fsys.NotExist && b.err == nil {
-		b.err = err
-	}
-	return value, err == nil
-}
+func (b base) Get(key string) ([]byte, error) { return b.stage.Get(b.ctx, key) }
 
-// Range merges what is below with what was changed.
-func (b *base) Range(prefix, after string) iter.Seq2[string, []byte] {
-	b.stage.mu.RLock()
-	mine := make(map[string][]byte)
-	for key, value := range b.stage.changes {
-		if key > after && strings.HasPrefix(key, prefix) {
-			mine[key] = value
-		}
+func (b base) Range(prefix, after string, f func(key string, value []byte) bool) error {
+	b.stage.mu.Lock()
+	changes, views := b.stage.changes, b.stage.views
+	*views++
+	b.stage.mu.Unlock()
+	defer func() {
+		b.stage.mu.Lock()
+		*views--
+		b.stage.mu.Unlock()
+	}()
+	under := func(f func(string, []byte) bool) error {
+		return store.Scan(b.ctx, b.stage.reads, prefix, after, f)
 	}
-	b.stage.mu.RUnlock()
-	keys := slices.Sorted(maps.Keys(mine))
-	return func(yield func(string, []byte) bool) {
-		staged := func(below string, last bool) bool {
-			for len(keys) > 0 && (last || keys[0] < below) {
-				key := keys[0]
-				keys = keys[1:]
-				if v := mine[key]; v != nil && !yield(key, v) {
-					return false
-				}
-			}
-			return true
-		}
-		for p, err := range b.under(prefix, after) {
-			if err != nil {
-				b.err = err
-				return
-			}
-			if !staged(p.Key, false) {
-				return
-			}
-			if _, changed := mine[p.Key]; changed {
-				continue
-			}
-			if !yield(p.Key, p.Value) {
-				return
-			}
-		}
-		staged("", true)
-	}
-}
-
-// under yields what is below, page by page.
-func (b *base) under(prefix, after string) iter.Seq2[store.Pair, error] {
-	return func(yield func(store.Pair, error) bool) {
-		for {
-			page, err := b.stage.reads.List(b.ctx, prefix, after, 0)
-			if err != nil {
-				yield(store.Pair{}, err)
-				return
-			}
-			if len(page) == 0 {
-				return
-			}
-			for _, p := range page {
-				if !yield(p, nil) {
-					return
-				}
-			}
-			after = page[len(page)-1].Key
-		}
-	}
+	return store.Merge(changes, prefix, after, under, f)
 }
