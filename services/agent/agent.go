@@ -310,8 +310,9 @@ func (a *Agent) stateChanged(s status.State) error {
 }
 
 func (a *Agent) inboxConfig() inbox.Config {
-	c := a.status.Config().Inbox
-	return inbox.Config{Limit: c.Limit, Overflow: inbox.Overflow(c.Overflow)}
+	c := a.status.Config()
+	return inbox.Config{Limit: c.Inbox.Limit, Overflow: inbox.Overflow(c.Inbox.Overflow),
+		DeadLimit: c.Deadletter.Limit, DropDead: inbox.Overflow(c.Deadletter.Overflow) == inbox.DropOldest}
 }
 
 // findInbox finds where the outbox delivers to.

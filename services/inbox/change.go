@@ -122,7 +122,7 @@ func (c *change) receive(m Message) (string, error) {
 	if c.Waiting >= conf.Limit {
 		if conf.Overflow != DropOldest {
 			l.Queue, l.Since, l.Reason = dead, c.in.stamp(), fsys.ReasonOf(full)
-		} else if err := c.dropTo(conf.Limit - 1); err != nil {
+		} else if err := c.dropTo(waiting, conf.Limit-1); err != nil {
 			return "", err
 		}
 	}
@@ -164,6 +164,11 @@ func (c *change) known(m Message) (bool, error) {
 
 // place puts a message at the end of the queue that l says.
 func (c *change) place(id string, l letter, event string) error {
+	if l.Queue == dead {
+		if err := c.roomForDead(); err != nil {
+			return err
+		}
+	}
 	c.Place++
 	l.Place = c.Place
 	c.count(l.Queue, 1)
@@ -182,28 +187,46 @@ func (c *change) place(id string, l letter, event string) error {
 	return c.note(event, id, l)
 }
 
-func (c *change) count(q queue, n int) {
+// of returns the number of messages in q.
+func (n *counts) of(q queue) *int {
 	if q == waiting {
-		c.Waiting += n
-	} else {
-		c.Dead += n
+		return &n.Waiting
 	}
+	return &n.Dead
+}
+
+func (c *change) count(q queue, n int) { *c.of(q) += n }
+
+// roomForDead makes room for one more in deadletter, or refuses it.
+func (c *change) roomForDead() error {
+	conf := c.in.config()
+	switch {
+	case c.Dead < conf.DeadLimit:
+		return nil
+	case conf.DropDead:
+		return c.dropTo(dead, conf.DeadLimit-1)
+	}
+	return fsys.E(fsys.Busy, "deadletter is full")
 }
 
 // mostDropped is how many messages a transaction drops at most: everybody's
 // writes wait for it.
 const mostDropped = 512
 
-// dropTo drops the oldest messages that nobody has taken until only n wait, or
-// as many as go in a transaction: the limit may have been much higher before.
+// dropTo drops the oldest messages of q that nobody has taken until it has only
+// n, or as many as go in a transaction: the limit may have been much higher before.
 // One that is taken before this is committed is still read by who took it.
-func (c *change) dropTo(n int) error {
-	most := c.Waiting - mostDropped
-	for p, err := range store.All(c.ctx, c.tx, string(waiting)) {
+func (c *change) dropTo(q queue, n int) error {
+	event := "inbox.dropped"
+	if q == dead {
+		event = "deadletter.dropped"
+	}
+	most := *c.of(q) - mostDropped
+	for p, err := range store.All(c.ctx, c.tx, string(q)) {
 		if err != nil {
 			return err
 		}
-		if c.Waiting <= max(n, most) {
+		if *c.of(q) <= max(n, most) {
 			return nil
 		}
 		id := string(p.Value)
@@ -214,11 +237,11 @@ func (c *change) dropTo(n int) error {
 		if c.in.isTaken(l.Place) {
 			continue
 		}
-		if err := c.remove(waiting, id, l.Place, "inbox.dropped"); err != nil {
+		if err := c.remove(q, id, l.Place, event); err != nil {
 			return err
 		}
 	}
-	if c.Waiting > n {
+	if q == waiting && c.Waiting > n {
 		return fsys.E(fsys.Busy, fmt.Sprintf("the inbox is full, and all of its %d messages are being read", c.Waiting))
 	}
 	return nil

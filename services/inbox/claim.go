@@ -81,8 +81,6 @@ func (c *change) bury(id string, at uint64, reason string) error {
 		return err
 	case l.Queue != waiting || l.Place != at:
 		return fsys.NotExist
-	case c.Dead >= MaxDead:
-		return fsys.E(fsys.Busy, "deadletter is full")
 	}
 	if err := c.tx.Delete(c.ctx, waiting.key(at)); err != nil {
 		return err

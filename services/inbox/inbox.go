@@ -54,6 +54,11 @@ const (
 type Config struct {
 	Limit    int      // messages that wait; 0 means 1,024
 	Overflow Overflow // what happens to one more; empty means ToDeadLetter
+	// DeadLimit is how many messages deadletter has; 0 means 1,024. One more is
+	// refused with fsys.Busy, as nothing that was taken in is lost unasked, or, with
+	// DropDead, the oldest there is dropped.
+	DeadLimit int
+	DropDead  bool
 }
 
 // Overflow says what happens when a message comes and the inbox is full.
@@ -64,10 +69,6 @@ const (
 	DropOldest   Overflow = "drop-oldest" // the oldest one that nobody has taken is dropped
 	Refuse       Overflow = "refuse"      // its sender is told fsys.Busy
 )
-
-// MaxDead is how many messages deadletter holds. When it is full too, a sender
-// is told fsys.Busy, as nothing that was taken in is lost unasked.
-const MaxDead = 1024
 
 // Note records an event in the transaction of what it tells of. detail is a
 // struct with JSON tags.
@@ -147,6 +148,9 @@ func (in *Inbox) config() Config {
 	if c.Limit <= 0 {
 		c.Limit = 1024
 	}
+	if c.DeadLimit <= 0 {
+		c.DeadLimit = 1024
+	}
 	return c
 }
 
@@ -166,7 +170,7 @@ func (c Config) refuses(n counts) error {
 		return nil
 	case c.Overflow == Refuse:
 		return full
-	case n.Dead >= MaxDead:
+	case n.Dead >= c.DeadLimit && !c.DropDead:
 		return fsys.E(fsys.Busy, "the inbox and its deadletter are full")
 	}
 	return nil

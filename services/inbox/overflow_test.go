@@ -37,17 +37,46 @@ func TestOverflowGoesToDeadLetter(t *testing.T) {
 
 func TestFullDeadLetterRefuses(t *testing.T) {
 	b := newBox(t)
-	b.conf = inbox.Config{Limit: 1}
-	for range 1 + inbox.MaxDead {
+	b.conf = inbox.Config{Limit: 1, DeadLimit: 40}
+	for range 1 + 40 {
 		b.send("x")
 	}
 	_, err := fsys.OpenPath(t.Context(), b.in.Root(), "new", fsys.Write)
 	require.ErrorIs(t, err, fsys.Busy, "known at open")
 	_, n, err := b.in.Depth(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, inbox.MaxDead, n)
+	require.Equal(t, 40, n)
 	b.take()
 	b.send("fits")
+}
+
+// A limit of deadletter that is lowered by much is reached in steps, if what is there may be
+// dropped; else nothing of it is.
+func TestDeadLetterDropsTheOldest(t *testing.T) {
+	b := newBox(t)
+	b.conf = inbox.Config{Limit: 1, DeadLimit: 2000}
+	for i := range 1 + 1500 {
+		b.send(fmt.Sprint(i))
+	}
+	depth := func() int {
+		t.Helper()
+		_, n, err := b.in.Depth(t.Context())
+		require.NoError(t, err)
+		require.Len(t, b.dead(), n)
+		return n
+	}
+	b.conf.DeadLimit = 100
+	_, err := fsys.OpenPath(t.Context(), b.in.Root(), "new", fsys.Write)
+	require.ErrorIs(t, err, fsys.Busy)
+	require.Equal(t, 1500, depth(), "nothing is lost unasked")
+	b.conf.DropDead = true
+	for _, want := range []int{1500 - 512 + 1, 1500 - 2*512 + 2, 100, 100} {
+		b.send("more")
+		require.Equal(t, want, depth())
+	}
+	require.Contains(t, b.events, "deadletter.dropped")
+	require.Equal(t, "more", b.dead()[99].text())
+	require.Equal(t, "1405", b.dead()[0].text())
 }
 
 func TestOverflowDropsTheOldest(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 
 // Config is what the operator sets for an agent. Every field may be absent.
 type Config struct {
-	Inbox Inbox `json:"inbox,omitzero"`
+	Inbox      Inbox      `json:"inbox,omitzero"`
+	Deadletter Deadletter `json:"deadletter,omitzero"`
 	// Accept lists the agents whose messages are taken, as globs; absent
 	// means all, and an empty list none. The operator is always taken.
 	Accept *[]string `json:"accept,omitempty"`
@@ -40,6 +41,12 @@ type Inbox struct {
 	Overflow string `json:"overflow,omitempty"` // deadletter (default), drop-oldest, refuse
 }
 
+// Deadletter bounds the messages that could not be taken.
+type Deadletter struct {
+	Limit    int    `json:"limit,omitempty"`    // messages; default 1024
+	Overflow string `json:"overflow,omitempty"` // refuse (default), drop-oldest
+}
+
 // Accepts reports whether messages of from are taken.
 func (c Config) Accepts(from string) bool {
 	if c.Accept == nil {
@@ -63,6 +70,14 @@ func ParseConfig(doc []byte) (Config, error) {
 	}
 	if c.Inbox.Limit < 0 || c.Inbox.Limit > 1<<20 {
 		return c, fsys.E(fsys.Invalid, "inbox.limit must be from 1 to 1048576")
+	}
+	if c.Deadletter.Limit < 0 || c.Deadletter.Limit > 1<<20 {
+		return c, fsys.E(fsys.Invalid, "deadletter.limit must be from 1 to 1048576")
+	}
+	switch c.Deadletter.Overflow {
+	case "", "drop-oldest", "refuse":
+	default:
+		return c, fsys.E(fsys.Invalid, "deadletter.overflow must be refuse or drop-oldest")
 	}
 	if err := c.Sessions.check(); err != nil {
 		return c, err
