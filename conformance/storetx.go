@@ -55,6 +55,15 @@ func storeGive(t *testing.T, s store.Updater) {
 		must(t, in.Update(ctx, func(tx store.Store) error { return store.Give(ctx, tx, "k", nil) }))
 		wantValue(t, in, "k", "")
 	}
+	both := []byte("first second") // what lies behind what is given is not the store's
+	must(t, s.Update(ctx, func(tx store.Store) error {
+		if err := store.Give(ctx, tx, "first", both[:5]); err != nil {
+			return err
+		}
+		return store.Give(ctx, tx, "second", both[5:])
+	}))
+	wantValue(t, s, "first", "first")
+	wantValue(t, s, "second", " second")
 	must(t, store.Give(ctx, s, "outside", []byte("put")))
 	wantValue(t, s, "outside", "put")
 }

@@ -163,7 +163,7 @@ func writeBlocks(ctx context.Context, s Store, at int64, data []byte) (last bloc
 		b := block{no: at / blockSize}
 		used := int(at % blockSize)
 		n := min(blockSize-used, len(data))
-		b.data = make([]byte, used, used+n+Room)
+		b.data = make([]byte, used, used+n)
 		if used > 0 {
 			if err := readBlock(ctx, s, b.no, b.data); err != nil {
 				return block{}, err

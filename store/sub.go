@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 
 	"agent9/fsys"
 )
@@ -74,8 +75,7 @@ func transaction(tx Store) (Store, Updater) {
 }
 
 // Give is Put without a copy: value must not be changed before the transaction
-// that s belongs to has ended. What lies between its length and its capacity
-// must not be changed either, and may be: with [Room] there a driver makes no copy.
+// that s belongs to has ended.
 func Give(ctx context.Context, s Store, key string, value []byte) error {
 	if value == nil {
 		value = []byte{} // in a transaction, nil deletes
@@ -87,7 +87,7 @@ func Give(ctx context.Context, s Store, key string, value []byte) error {
 		}
 		return Give(ctx, v.s, v.prefix+key, value)
 	case *Tx:
-		return v.keep(key, value)
+		return v.keep(key, slices.Clip(value)) // what is behind it is not the store's
 	}
 	return s.Put(ctx, key, value)
 }

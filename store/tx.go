@@ -233,7 +233,7 @@ func Check(key string, value []byte) error {
 	return nil
 }
 
-// Room is how many bytes a driver may put behind a value that it stores.
+// Room is how many bytes a driver may put behind a value of a Tx, in its capacity.
 const Room = 8
 
 // Clone returns a copy of value that is never nil and has Room behind it.
