@@ -82,6 +82,9 @@ type Info struct {
 	// Gen tells apart files that bear the same name one after another; zero
 	// where a name is never used again or always means the same file.
 	Gen uint64
+	// Large says of a Message file that requests and replies are of any size, and
+	// are taken and given as they come: nobody need gather them in memory.
+	Large bool
 }
 
 // Kind tells a front end how to treat reads and writes of a node.

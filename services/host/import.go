@@ -99,7 +99,7 @@ type uploads struct{ h *Host }
 var _ fsys.Truncater = uploads{}
 
 func (u uploads) Stat(context.Context) (fsys.Info, error) {
-	return fsys.Info{Kind: fsys.Message, Perm: 0o600}, nil
+	return fsys.Info{Kind: fsys.Message, Large: true, Perm: 0o600}, nil
 }
 
 func (u uploads) Truncate(context.Context, int64) error { return nil }

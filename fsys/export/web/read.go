@@ -54,6 +54,9 @@ func (s *Session) get() error {
 	case info.Kind == fsys.Stream:
 		return s.getStream(ctx, node, info)
 	}
+	if info.Large {
+		return s.getLarge(ctx, node)
+	}
 	return s.getFile(ctx, node, info)
 }
 

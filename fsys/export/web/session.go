@@ -82,6 +82,11 @@ func (s *Session) perform() (err error) {
 	if s.upgrades() {
 		return s.socket()
 	}
+	if r.Method == http.MethodPut || r.Method == http.MethodPost {
+		if node := s.large(); node != nil {
+			return s.putLarge(node)
+		}
+	}
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 		return s.get()
@@ -197,13 +202,18 @@ func (s *Session) Body() ([]byte, error) {
 		case err == io.EOF:
 			return body, nil
 		case err != nil:
-			s.W.Header().Set("Connection", "close")
-			if code := fsys.CodeOf(err); code == fsys.Timeout {
-				return nil, failed(http.StatusRequestTimeout, fsys.Timeout, "the body of the request did not come in time")
-			}
-			return nil, fsys.E(fsys.Canceled, "the body of the request did not come whole")
+			return nil, s.cutShort(err)
 		}
 	}
+}
+
+// cutShort is the answer to a body of which the rest cannot be read.
+func (s *Session) cutShort(err error) error {
+	s.W.Header().Set("Connection", "close")
+	if code := fsys.CodeOf(err); code == fsys.Timeout {
+		return failed(http.StatusRequestTimeout, fsys.Timeout, "the body of the request did not come in time")
+	}
+	return fsys.E(fsys.Canceled, "the body of the request did not come whole")
 }
 
 // minRate is how many bytes of a body come in a second, at least: a client that
