@@ -26,7 +26,7 @@ type session struct {
 
 // patience is how long a command that was interrupted may take to put things
 // in order before it is left behind.
-const patience = time.Second
+const patience = 5 * time.Second
 
 // attached makes a command of f, which is given a session. An interrupt ends
 // the command whatever f is waiting for.

@@ -68,11 +68,8 @@ func shell(s *session) error {
 		defer restore()
 	}
 	code, err := s.interact(work, t)
-	if ctx := s.Context.Context; ctx.Err() != nil {
-		s.order(ctx, join(work, "ctl"), "cancel")
-		return context.Cause(ctx)
-	}
 	if err != nil {
+		s.order(s.Context.Context, join(work, "ctl"), "cancel")
 		return err
 	}
 	return code.orNil()
@@ -109,9 +106,14 @@ func isNumber(s string) bool {
 // interact connects the work at dir with standard input and output until it
 // ends.
 func (s *session) interact(dir string, t *terminal) (exitStatus, error) {
-	ctx, cancel := context.WithCancel(s.Context.Context)
-	defer cancel()
-	go s.feed(ctx, join(dir, "stdin"), t) // ends with the process: a read of a terminal cannot be interrupted
+	s, cancel := s.cancelled()
+	defer cancel(nil)
+	ctx := s.Context.Context
+	go func() { // ends with the process: a read of a terminal cannot be interrupted
+		if s.feed(ctx, join(dir, "stdin"), t); t != nil && ctx.Err() == nil {
+			cancel(exitStatus(exitInterrupted)) // a terminal's input ends when it hangs up, also where SIGHUP is ignored
+		}
+	}()
 	var err error
 	if t == nil {
 		err = s.both(dir)
@@ -121,16 +123,30 @@ func (s *session) interact(dir string, t *terminal) (exitStatus, error) {
 		})
 		err = s.copyStream(plain.Bare(s.App.Writer), join(dir, "output"))
 	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if t != nil && err != nil { // nobody sees any more what it does
+		return 0, err
+	}
 	code, failed := s.exitCode(dir, false)
 	return code, errors.Join(err, failed)
 }
 
+// cancelled returns s with a context that cancel ends.
+func (s *session) cancelled() (_ *session, cancel context.CancelCauseFunc) {
+	c := *s.Context
+	c.Context, cancel = context.WithCancelCause(c.Context)
+	return &session{&c, s.client, s.root}, cancel
+}
+
 // feed copies standard input to the file at p, and ends it, but for a
-// terminal's, in order.
+// terminal's, in order. It returns when the input ends.
 func (s *session) feed(ctx context.Context, p string, t *terminal) {
 	h, err := s.root.OpenPath(ctx, p, fsys.Write)
-	if err != nil {
-		return // the command has ended
+	if err != nil { // the command has ended
+		<-ctx.Done()
+		return
 	}
 	in := input(ctx, s.App.Reader)
 	for b := make([]byte, 32<<10); ; {
@@ -138,6 +154,7 @@ func (s *session) feed(ctx context.Context, p string, t *terminal) {
 		if n > 0 {
 			if _, werr := fsys.WriteAt(ctx, h, b[:n], 0); werr != nil {
 				h.Close()
+				<-ctx.Done() // so has it
 				return
 			}
 		}

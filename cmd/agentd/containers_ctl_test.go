@@ -136,11 +136,24 @@ type typist struct {
 // types starts agentctl at a terminal of this size.
 func (d *daemon) types(t *testing.T, rows, cols uint16, args ...string) *typist {
 	t.Helper()
-	p := &typist{chatter: &chatter{t: t, cmd: d.program(t, args...)}}
+	return atTerminal(t, rows, cols, d.program(t, args...))
+}
+
+func atTerminal(t *testing.T, rows, cols uint16, cmd *exec.Cmd) *typist {
+	t.Helper()
+	p := &typist{chatter: &chatter{t: t, cmd: cmd}}
 	f, err := pty.StartWithSize(p.cmd, &pty.Winsize{Rows: rows, Cols: cols})
 	if err != nil {
 		t.Fatal(err)
 	}
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err == nil {
+		err = syscall.SetNonblock(fd, true) // so that it can be closed while it is read
+	}
+	if f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f = os.NewFile(uintptr(fd), "terminal")
 	p.in, p.screen = f, f
 	shown := make(chan struct{})
 	go func() {
@@ -223,7 +236,17 @@ func TestShellInASandbox(t *testing.T) {
 	})
 	t.Run("the terminal hangs up", func(t *testing.T) {
 		p := at(t)
-		p.cmd.Process.Signal(syscall.SIGHUP) // as the kernel does
+		p.screen.Close() // the kernel sends SIGHUP
+		equal(t, "exit", p.ends(), 130)
+		has(t, "the session", d.lastSession(t), `"state":"stopped"`)
+	})
+	t.Run("the terminal hangs up, and SIGHUP is ignored", func(t *testing.T) {
+		cmd := d.program(t, "shell", "alice", "--", "sh", "-c", "PS1='"+prompt+"' exec sh -i")
+		cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...) // as nohup has it
+		cmd.Path = "/bin/sh"
+		p := atTerminal(t, 30, 90, cmd)
+		p.sees(prompt)
+		p.screen.Close()
 		equal(t, "exit", p.ends(), 130)
 		has(t, "the session", d.lastSession(t), `"state":"stopped"`)
 	})
