@@ -11,8 +11,8 @@ cleanup() {
 	status=$?
 	trap - EXIT
 	[ -z "$mounted" ] || agentctl umount "$mounted" || true
-	[ -z "$daemon" ] || { kill "$daemon" 2>/dev/null && wait "$daemon" || true; }
-	[ $status = 0 ] || { echo "The demo failed. The daemon said:"; cat "$dir/log"; } >&2
+	[ -z "$daemon" ] || { kill "$daemon" && while kill -0 "$daemon" 2>/dev/null; do sleep 0.1; done; }
+	[ $status = 0 ] || { echo "The demo failed. The daemon said:"; cat "$dir/log" "$dir/data/agentd.log"; } >&2
 	rm -rf "$dir"
 	exit $status
 }
@@ -41,13 +41,8 @@ fi
 
 say "A daemon in a temporary folder, and an agent called alice"
 echo "Compute: $provider."
-agentd --data "$dir/data" --listen "$AGENT9_ADDR" "${model[@]}" 2>"$dir/log" &
-daemon=$!
-for _ in $(seq 300); do
-	grep -q '^listening' "$dir/log" && break
-	kill -0 "$daemon" 2>/dev/null || exit 1
-	sleep 0.1
-done
+agentd --background --data "$dir/data" --listen "$AGENT9_ADDR" "${model[@]}" 2>"$dir/log"
+daemon=$(sed -n 's/.* as process \([0-9]*\);.*/\1/p' "$dir/log")
 run 'agentctl create alice'
 
 if [ -c /dev/fuse ] && mkdir "$dir/alice" && agentctl mount "$dir/alice" alice 2>"$dir/mount.log"; then

@@ -140,7 +140,7 @@ func TestNotUnderstood(t *testing.T) {
 			t.Errorf("agentctl %q: %+v, want one line and status 2", args, got)
 		}
 	}
-	c.fails("unix:/nowhere/at/all: no daemon there; start it with agentd, or give its address with --addr", "ls")
+	c.fails("unix:/nowhere/at/all: no daemon there; start it with agentd --background, or give its address with --addr", "ls")
 	if got := c.run("--help"); got.status != 0 || !strings.Contains(got.out, "COMMANDS") {
 		t.Errorf("--help: %+v", got)
 	}

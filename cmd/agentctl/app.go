@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"runtime/debug"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -43,6 +44,8 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 				Usage: "`ADDRESS` of the daemon: unix:PATH or tcp:HOST:PORT", DefaultText: "unix:" + addr.DefaultSocket()},
 			&cli.StringFlag{Name: "token", EnvVars: []string{"AGENT9_TOKEN"}, DefaultText: "none",
 				Usage: "capability `TOKEN`, or the path to attach to"},
+			&cli.DurationFlag{Name: waitFlag, EnvVars: []string{"AGENT9_WAIT"}, Value: 5 * time.Second,
+				Usage: "wait at most `DURATION` for a daemon that does not listen yet; 0s does not"},
 			&cli.BoolFlag{Name: "tls", EnvVars: []string{"AGENT9_TLS"}, Usage: "use TLS with the system's certificates"},
 			tlsFile("tls-ca", "use TLS and trust the certificates in this PEM `FILE`"),
 			tlsFile("tls-cert", "use TLS and show the certificate in this PEM `FILE`"),
@@ -61,6 +64,8 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 	}
 	return app
 }
+
+const waitFlag = "wait"
 
 // commands returns every command, in the order in which help shows them.
 func commands() (list []*cli.Command) {

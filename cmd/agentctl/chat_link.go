@@ -188,6 +188,7 @@ func (t *talk) reconnect(why error) error {
 	}
 	t.link.close()
 	t.notice("the connection was lost; trying again")
+	t.Set(waitFlag, "0s") // that is done here
 	tick := time.NewTicker(again)
 	defer tick.Stop()
 	for {

@@ -84,6 +84,7 @@ func completeWith(f func(s *session, word string) error) cli.BashCompleteFunc {
 		ctx, cancel := context.WithTimeout(c.Context, 2*time.Second)
 		defer cancel()
 		c.Context = ctx
+		c.Set(waitFlag, "0s")
 		s, err := dial(c, "9P2000")
 		if err != nil {
 			return // there is nothing to offer, and nowhere to say why

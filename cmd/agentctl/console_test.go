@@ -28,7 +28,7 @@ type output struct {
 func (c console) run(args ...string) output {
 	c.t.Helper()
 	var out, errOut bytes.Buffer
-	all := append([]string{"agentctl", "--addr", c.addr, "--token", c.env}, args...)
+	all := append([]string{"agentctl", "--addr", c.addr, "--token", c.env, "--wait", "0s"}, args...)
 	status := run(c.t.Context(), all, strings.NewReader(c.in), &out, &errOut)
 	return output{status, out.String(), errOut.String()}
 }

@@ -82,7 +82,7 @@ func dial(c *cli.Context, version string) (*session, error) {
 	} else if conf != nil {
 		opts = append(opts, ninep.DialTLS(conf))
 	}
-	client, err := ninep.Dial(c.Context, network, address, opts...)
+	client, err := dialPatiently(c, where, func() (*ninep.Client, error) { return ninep.Dial(c.Context, network, address, opts...) })
 	if err != nil {
 		return nil, &noDaemon{at(where, unreachable(err))}
 	}
@@ -92,6 +92,37 @@ func dial(c *cli.Context, version string) (*session, error) {
 		return nil, at(where, err)
 	}
 	return &session{c, client, root}, nil
+}
+
+// How often it is looked whether a daemon is there, and how long nothing is said
+// of that.
+const (
+	lookAgain  = 20 * time.Millisecond
+	quietUntil = 100 * time.Millisecond
+)
+
+// dialPatiently dials until a daemon listens there, at most for as long as
+// --wait says: one that was just started is about to.
+func dialPatiently(c *cli.Context, where string, dial func() (*ninep.Client, error)) (*ninep.Client, error) {
+	begun, said := time.Now(), false
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
+	for {
+		client, err := dial()
+		took := time.Since(begun)
+		if err == nil || took >= c.Duration(waitFlag) || !refused(err) && !errors.Is(err, fs.ErrNotExist) {
+			return client, err
+		}
+		if !said && took >= quietUntil {
+			said = true
+			notice(c.App.ErrWriter, "waiting for agentd at %s", where)
+		}
+		select {
+		case <-ticker.C:
+		case <-c.Done():
+			return nil, context.Cause(c.Context)
+		}
+	}
 }
 
 // aname asks for whole reasons in error texts where there are texts.
@@ -110,7 +141,7 @@ func unreachable(err error) error {
 	var op *net.OpError
 	switch {
 	case refused(err), errors.Is(err, fs.ErrNotExist):
-		return fsys.E(fsys.Unavailable, "no daemon there; start it with agentd, or give its address with --addr")
+		return fsys.E(fsys.Unavailable, "no daemon there; start it with agentd --background, or give its address with --addr")
 	case errors.Is(err, fs.ErrPermission):
 		return fsys.E(fsys.Permission, "this user may not connect; the socket is for the user of the daemon")
 	case errors.As(err, &op) && op.Err != nil:

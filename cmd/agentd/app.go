@@ -23,6 +23,7 @@ func usage(err error) error { return errors.Join(err, errUsage) }
 
 const description = `Serves AI agents as a tree of files. Talk to it with agentctl, or mount it:
 
+   agentd --background
    agentctl create alice
    agentctl mount /n/agents
    echo hello > /n/agents/agents/alice/inbox/new
@@ -72,7 +73,8 @@ WHO MAY DO WHAT
 SERVICE MANAGERS
    SIGTERM ends the daemon in order, SIGHUP reads the files of TLS again. Sockets that
    systemd hands over are served; one whose FileDescriptorName is http is for
-   HTTP. Then there is no default socket.`
+   HTTP. Then there is no default socket. A manager starts the daemon without
+   --background.`
 
 func app() *cli.App {
 	return &cli.App{
@@ -108,6 +110,7 @@ func app() *cli.App {
 			&cli.IntFlag{Name: "max-ticks", Usage: "run the programs of at most `N` agents at once", Value: 64},
 			&cli.IntFlag{Name: "max-connections", Usage: "serve at most `N` clients of 9P at once at each address, and on each agent's own socket", Value: 4096},
 			&cli.Int64Flag{Name: "max-memory", Usage: "let all clients of 9P together make the daemon hold at most `MB`", Value: 512},
+			&cli.BoolFlag{Name: "background", Usage: "return when the daemon serves, which goes on by itself; its log is DIR/" + logName},
 			&cli.BoolFlag{Name: "debug", Usage: "log more"},
 		},
 		Action: func(c *cli.Context) error {
@@ -125,7 +128,11 @@ func app() *cli.App {
 			if c.Int("max-connections") < 1 || c.Int64("max-memory") < 1 || c.Int64("max-memory") > 1<<30 {
 				return usage(fsys.E(fsys.Invalid, "--max-connections and --max-memory must be at least 1"))
 			}
+			if c.Bool("background") && !inBackground() {
+				return background(c.Context, c.App.ErrWriter, c.Path("data"))
+			}
 			return serve(c.Context, settings{
+				ready:      readiness(),
 				data:       c.Path("data"),
 				listen:     c.StringSlice("listen"),
 				http:       c.StringSlice("http"),

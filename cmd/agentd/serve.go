@@ -43,6 +43,7 @@ type settings struct {
 	messages            io.Writer
 	getenv              func(string) string
 	listening           func(at string)
+	ready               func() // called once, when the daemon serves; may be nil
 }
 
 // grace is how long the end of the daemon waits for what is under way.
@@ -234,6 +235,9 @@ func serve(ctx context.Context, s settings) error {
 		return db.Update(ctx, func(store.Store) error { return nil })
 	})
 	tell(log, sd.SdNotifyReady)
+	if s.ready != nil {
+		s.ready()
+	}
 	defer tell(log, sd.SdNotifyStopping)
 	select {
 	case <-ctx.Done():
