@@ -11,8 +11,9 @@ import (
 // always import itself. The longest part that a package is in decides.
 var floors = map[string]string{
 	"fsys":              "",
-	"fsys/ninep":        "fsys",
-	"fsys/export":       "fsys",
+	"fsys/share":        "fsys",
+	"fsys/ninep":        "fsys fsys/share",
+	"fsys/export":       "fsys fsys/share",
 	"store":             "fsys",
 	"namespace/budget":  "fsys store store/check",
 	"namespace":         "fsys namespace/budget",

@@ -17,6 +17,23 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
+type credentialKey struct{}
+
+// WithCredential is WithCaller for who has proved to be c by what is called by:
+// a token, or a socket.
+func WithCredential(ctx context.Context, c Caller, by string) context.Context {
+	return WithCaller(context.WithValue(ctx, credentialKey{}, by), c)
+}
+
+// CredentialOf returns what the caller has proved itself by. Limits count by it:
+// several may act in the name of one caller. It is the caller where nobody said.
+func CredentialOf(ctx context.Context) string {
+	if by, ok := ctx.Value(credentialKey{}).(string); ok {
+		return by
+	}
+	return string(CallerOf(ctx))
+}
+
 // CallerOf returns who asks; empty if nobody is named.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)

@@ -11,7 +11,7 @@ import (
 	"agent9/cmd/internal/money"
 	"agent9/cmd/internal/plain"
 	"agent9/fsys"
-	"agent9/fsys/ninep"
+	"agent9/fsys/share"
 	"agent9/namespace/budget"
 )
 
@@ -108,8 +108,8 @@ func app() *cli.App {
 			&cli.PathFlag{Name: "tls-client-ca", Usage: "let in clients whose certificate is signed by one in `FILE`, as the agent that its common name names"},
 			&cli.StringFlag{Name: "per-day", Usage: "let an agent without limits of its own spend `AMOUNT` in a UTC day, such as '$2' or 50c", Value: "$1"},
 			&cli.IntFlag{Name: "max-ticks", Usage: "run the programs of at most `N` agents at once", Value: 64},
-			&cli.IntFlag{Name: "max-connections", Usage: "serve at most `N` clients of 9P at once at each address, and on each agent's own socket", Value: 4096},
-			&cli.Int64Flag{Name: "max-memory", Usage: "let all clients of 9P together make the daemon hold at most `MB`", Value: 512},
+			&cli.IntFlag{Name: "max-connections", Usage: "serve at most `N` clients at once at each address, and on each agent's own socket", Value: 4096},
+			&cli.Int64Flag{Name: "max-memory", Usage: "let all clients together make the daemon hold at most `MB`", Value: 512},
 			&cli.BoolFlag{Name: "background", Usage: "return when the daemon serves, which goes on by itself; its log is DIR/" + logName},
 			&cli.BoolFlag{Name: "debug", Usage: "log more"},
 		},
@@ -148,7 +148,7 @@ func app() *cli.App {
 				limits:     budget.Limits{PerDay: &perDay},
 				maxTicks:   c.Int("max-ticks"),
 				maxConns:   c.Int("max-connections"),
-				memory:     ninep.NewMemory(c.Int64("max-memory") << 20),
+				pool:       share.NewPool(c.Int64("max-memory")<<20, mostConns()),
 				debug:      c.Bool("debug"),
 				messages:   c.App.ErrWriter,
 				getenv:     os.Getenv,

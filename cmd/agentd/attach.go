@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"os"
 	"strings"
 
 	"agent9/fsys"
 	"agent9/fsys/ninep"
+	"agent9/fsys/share"
 	"agent9/services/host"
 )
 
@@ -27,13 +30,13 @@ func attachOperator(h *host.Host) attachFunc {
 		if !sameUser(peer) {
 			return ninep.Grant{}, fsys.E(fsys.Permission, "this socket is the operator's")
 		}
-		return at(ctx, ninep.Grant{Root: h.Root(), Caller: fsys.Operator}, aname)
+		return at(ctx, ninep.Grant{Root: h.Root(), Caller: fsys.Operator, By: share.Operator}, aname)
 	}
 }
 
 // attachAgent lets the daemon's own user and root see one agent's tree, as
 // that agent.
-func attachAgent(h *host.Host, name string) attachFunc {
+func attachAgent(h *host.Host, name, by string) attachFunc {
 	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
 		if strings.HasPrefix(aname, tokenMark) {
 			return attachToken(ctx, peer, h, aname)
@@ -45,30 +48,30 @@ func attachAgent(h *host.Host, name string) attachFunc {
 		if err != nil {
 			return ninep.Grant{}, err
 		}
-		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), By: by}, aname)
 	}
 }
 
 // attachInside lets a program in a sandbox of an agent see the agent's tree, as
 // that agent. What it is inside says nothing here.
-func attachInside(h *host.Host, name string) attachFunc {
+func attachInside(h *host.Host, name, by string) attachFunc {
 	return func(ctx context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
 		root, err := h.Agent(ctx, name)
 		if err != nil {
 			return ninep.Grant{}, err
 		}
-		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), By: by}, aname)
 	}
 }
 
 // attachTick lets the daemon's own user and root see what an agent sees in a
 // tick, as that agent.
-func attachTick(name string, root fsys.Node) attachFunc {
+func attachTick(name, by string, root fsys.Node) attachFunc {
 	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
 		if !sameUser(peer) {
 			return ninep.Grant{}, fsys.E(fsys.Permission, "this socket is the agent's")
 		}
-		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), By: by}, aname)
 	}
 }
 
@@ -80,7 +83,7 @@ func attachTCP(h *host.Host) attachFunc {
 		}
 		if name, ok := certified(peer.TLS); ok {
 			if root, err := h.Agent(ctx, name); err == nil {
-				return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name)}, aname)
+				return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), By: byCertificate(peer.TLS)}, aname)
 			}
 		}
 		return ninep.Grant{}, fsys.E(fsys.Permission, "a token is needed as aname; make one with agentctl token")
@@ -97,8 +100,25 @@ func attachToken(ctx context.Context, peer ninep.Peer, h *host.Host, aname strin
 	if name == host.AllAgents {
 		caller = fsys.Operator
 	}
-	return at(ctx, ninep.Grant{Root: root, Caller: caller, Done: done}, path)
+	return at(ctx, ninep.Grant{Root: root, Caller: caller, By: byToken(secret), Done: done}, path)
 }
+
+// byToken is whose share of what clients may make the daemon hold is that of who
+// has a token: the token's, not that of the agent, for which there may be others.
+func byToken(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return "token " + string(sum[:])
+}
+
+// byCertificate is the same for a certificate.
+func byCertificate(state *tls.ConnectionState) string {
+	sum := sha256.Sum256(state.PeerCertificates[0].Raw)
+	return "certificate " + string(sum[:])
+}
+
+// bySocket is the same for an agent's own socket, or one for a tick, or the way
+// into its sandboxes, which each have a name.
+func bySocket(name string) string { return "socket " + name }
 
 // at moves the root of g down to path.
 func at(ctx context.Context, g ninep.Grant, path string) (ninep.Grant, error) {

@@ -21,6 +21,7 @@ import (
 	"agent9/fsys/export/web"
 	"agent9/fsys/export/web/page"
 	"agent9/fsys/ninep"
+	"agent9/fsys/share"
 )
 
 // newHTTPDurations counts the requests that were answered, and how long that
@@ -44,12 +45,15 @@ func observe(durations *prometheus.HistogramVec) func(string, int, time.Duration
 // webServer returns what serves HTTP.
 func webServer(l *logins, s settings) *web.Server {
 	return &web.Server{
-		Attach:  l.attach,
-		PeerUID: ninep.PeerUID,
-		App:     apps(openai.App, mcp.App(version())),
-		Page:    page.New().Answers,
-		Origins: s.httpCORS,
-		Hosts:   s.httpHosts,
+		Attach:   l.attach,
+		Pool:     s.pool,
+		SocketBy: share.Operator,
+		MaxConns: s.maxConns,
+		PeerUID:  ninep.PeerUID,
+		App:      apps(openai.App, mcp.App(version())),
+		Page:     page.New().Answers,
+		Origins:  s.httpCORS,
+		Hosts:    s.httpHosts,
 		Public: map[string]http.Handler{
 			"/healthz": alive("ok\n"),
 			"/readyz":  alive("ready\n"),

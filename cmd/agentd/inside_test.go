@@ -60,8 +60,8 @@ func (in *inside) start() {
 		t.Fatal(err)
 	}
 	own.host = h
-	own.server = func(attach attachFunc) *ninep.Server { return &ninep.Server{Attach: attach} }
-	srv := own.server(attachOperator(h))
+	own.server = func(_ string, attach attachFunc) *ninep.Server { return &ninep.Server{Attach: attach} }
+	srv := own.server("", attachOperator(h))
 	l, err := listenUnix(in.sock())
 	if err != nil {
 		t.Fatal(err)

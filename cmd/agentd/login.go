@@ -10,6 +10,7 @@ import (
 	"agent9/fsys"
 	"agent9/fsys/export/web"
 	"agent9/fsys/ninep"
+	"agent9/fsys/share"
 	"agent9/services/host"
 )
 
@@ -45,14 +46,14 @@ func (l *logins) attach(ctx context.Context, peer web.Peer, bearer string) (web.
 		return l.token(ctx, bearer)
 	}
 	if peer.Addr != nil && peer.Addr.Network() == "unix" && sameUser(ninep.Peer{UID: peer.UID}) {
-		return web.Grant{Root: l.host.Root(), Caller: fsys.Operator}, nil
+		return web.Grant{Root: l.host.Root(), Caller: fsys.Operator, By: share.Operator}, nil
 	}
 	if name, ok := certified(peer.TLS); ok {
 		root, err := l.host.Agent(ctx, name)
 		if err != nil {
 			return web.Grant{}, err
 		}
-		return grantOf(root, name, nil), nil
+		return grantOf(root, name, byCertificate(peer.TLS), nil), nil
 	}
 	return web.Grant{}, fsys.E(fsys.Permission, "a token is needed")
 }
@@ -69,7 +70,7 @@ func (l *logins) token(ctx context.Context, secret string) (web.Grant, error) {
 		end()
 		return web.Grant{}, err
 	}
-	made := &login{grant: grantOf(root, name, done), end: end}
+	made := &login{grant: grantOf(root, name, byToken(secret), done), end: end}
 	made.timer = time.AfterFunc(loginIdle, func() { l.forget(key, made) })
 	l.mu.Lock()
 	l.open[key] = made // another one, made at the same time, ends by itself
@@ -130,11 +131,11 @@ func certified(state *tls.ConnectionState) (name string, ok bool) {
 
 // grantOf shows one agent's tree where the operator sees it: agents/NAME. A
 // token of the operator's, whose name is [host.AllAgents], shows the host's.
-func grantOf(root fsys.Node, name string, done <-chan struct{}) web.Grant {
+func grantOf(root fsys.Node, name, by string, done <-chan struct{}) web.Grant {
 	if name == host.AllAgents {
-		return web.Grant{Root: root, Caller: fsys.Operator, Done: done}
+		return web.Grant{Root: root, Caller: fsys.Operator, By: by, Done: done}
 	}
 	only := fsys.NewTable(fsys.Entry{Name: name, Node: root})
 	top := fsys.NewTable(fsys.Entry{Name: "agents", Node: only})
-	return web.Grant{Root: top, Caller: fsys.Caller(name), Agent: name, Done: done}
+	return web.Grant{Root: top, Caller: fsys.Caller(name), Agent: name, By: by, Done: done}
 }

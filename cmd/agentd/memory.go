@@ -1,5 +1,7 @@
 package main
 
+import "syscall"
+
 // spare is how many bytes of garbage there may be before the collector of
 // garbage begins, and half of what there may be when it has ended. Without it
 // a daemon with little in memory would collect some ten times a second while
@@ -10,3 +12,14 @@ const spare = 32 << 20
 // for it, but that the collector counts: it begins when there is as much
 // garbage as there is memory in use. Keep it alive as long as that is to hold.
 func newSpare() []byte { return make([]byte, spare) }
+
+// mostConns is how many connections there may be of all but the operator: the
+// last quarter of the files that this process may have open is for the
+// operator's, and for the daemon's own.
+func mostConns() int {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return 0
+	}
+	return int(min(uint64(r.Cur), 1<<30) / 4 * 3)
+}

@@ -18,6 +18,7 @@ import (
 	"agent9/cmd/internal/addr"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
+	"agent9/fsys/share"
 	"agent9/namespace/budget"
 	"agent9/providers/compute"
 	"agent9/providers/tools/mcp"
@@ -38,7 +39,7 @@ type settings struct {
 	limits              budget.Limits
 	maxTicks            int
 	maxConns            int
-	memory              *ninep.Memory
+	pool                *share.Pool
 	debug               bool
 	messages            io.Writer
 	getenv              func(string) string
@@ -134,10 +135,7 @@ func serve(ctx context.Context, s settings) error {
 		}
 	}()
 	durations := newHTTPDurations()
-	collectors := []prometheus.Collector{durations}
-	if s.memory != nil {
-		collectors = append(collectors, clientUse{s.memory})
-	}
+	collectors := []prometheus.Collector{durations, clientUse{s.pool}}
 	h, err := host.Open(life, host.Options{
 		Trace: traces, Collectors: collectors,
 		Store: db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
@@ -159,19 +157,19 @@ func serve(ctx context.Context, s settings) error {
 	}()
 	own.host = h
 
-	own.server = func(attach attachFunc) *ninep.Server {
-		return &ninep.Server{Attach: attach, Log: log, Trace: traces, MaxConns: s.maxConns, Memory: s.memory}
+	own.server = func(by string, attach attachFunc) *ninep.Server {
+		return &ninep.Server{Attach: attach, By: by, Log: log, Trace: traces, MaxConns: s.maxConns, Pool: s.pool}
 	}
 	var servers []*ninep.Server
 	defer func() { hangUp(ctx, log, servers, own) }()
 
 	failed := make(chan error, len(handed)+len(at)+len(httpPlaces))
 	serve9P := func(l net.Listener) {
-		attach := attachTCP(h)
+		by, attach := share.Stranger, attachTCP(h)
 		if l.Addr().Network() == "unix" {
-			attach = attachOperator(h)
+			by, attach = share.Operator, attachOperator(h)
 		}
-		srv := own.server(attach)
+		srv := own.server(by, attach)
 		servers = append(servers, srv)
 		go func() { failed <- srv.Serve(l) }()
 		s.listening(addr.String(l.Addr().Network(), l.Addr().String()))
@@ -209,7 +207,7 @@ func serve(ctx context.Context, s settings) error {
 		}
 	}
 	if s.mount != "" {
-		unmount, err := mount(life, h.Root(), s.mount)
+		unmount, err := mount(life, h.Root(), s.mount, s.pool)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 type sockets struct {
 	dir    string
 	host   *host.Host
-	server func(attachFunc) *ninep.Server
+	server func(by string, attach attachFunc) *ninep.Server
 
 	mu     sync.Mutex
 	ticks  uint64             // how many sockets for ticks there were
@@ -66,7 +66,7 @@ func (s *sockets) Open(name string) (path string, err error) {
 	case s.open[name] != nil:
 		return path, nil
 	}
-	return path, s.listen(name, path, attachAgent(s.host, name))
+	return path, s.listen(name, path, attachAgent(s.host, name, bySocket(name)))
 }
 
 // listen is called with mu held.
@@ -75,7 +75,7 @@ func (s *sockets) listen(name, path string, attach attachFunc) error {
 	if err != nil {
 		return err
 	}
-	sock := &socket{l, s.server(attach), make(chan struct{})}
+	sock := &socket{l, s.server(bySocket(name), attach), make(chan struct{})}
 	s.open[name] = sock
 	go func() { // until Close
 		sock.server.Serve(l)
@@ -100,7 +100,7 @@ func (s *sockets) Serve(name string, root fsys.Node) (address string, done func(
 	if err != nil {
 		return "", nil, fsys.Wrap(fsys.Unavailable, "the socket of a tick", err)
 	}
-	if err := s.listen(own, path, attachTick(name, root)); err != nil {
+	if err := s.listen(own, path, attachTick(name, bySocket(own), root)); err != nil {
 		return "", nil, err
 	}
 	return addr.String("unix", path), func() { s.Close(own) }, nil
@@ -109,7 +109,8 @@ func (s *sockets) Serve(name string, root fsys.Node) (address string, done func(
 // serveInside serves the agent called name, as that agent, to a program in one
 // of its sandboxes.
 func (s *sockets) serveInside(_ context.Context, name string, conn net.Conn) {
-	s.server(attachInside(s.host, name)).ServeConn(conn)
+	by := bySocket("in " + name)
+	s.server(by, attachInside(s.host, name, by)).ServeConn(conn)
 }
 
 // Close ends an agent's socket and hangs up on who uses it. It does not wait.

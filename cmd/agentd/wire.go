@@ -7,6 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/export/fuse"
+	"agent9/fsys/share"
 	"agent9/services/host"
 	"agent9/services/identity"
 	"agent9/store"
@@ -45,11 +46,23 @@ func openRing(ctx context.Context, data string, db store.Updater, passphrase []b
 	return identity.RingFromFile(ctx, st, filepath.Join(data, keyFile))
 }
 
+// mountBytes is about what a mount takes by itself: the buffers for requests of
+// the kernel.
+const mountBytes = 2 << 20
+
 // mount shows root to the kernel at dir.
-func mount(ctx context.Context, root fsys.Node, dir string) (unmount func() error, err error) {
-	m, err := fuse.Mount(ctx, root, dir, fuse.Options{Caller: fsys.Operator})
+func mount(ctx context.Context, root fsys.Node, dir string, pool *share.Pool) (unmount func() error, err error) {
+	part, ok := pool.Open(share.Operator, share.Terms{Speaks: "fuse", Kind: share.Conns, Base: mountBytes})
+	if !ok {
+		return nil, share.ErrFull
+	}
+	m, err := fuse.Mount(ctx, root, dir, fuse.Options{Caller: fsys.Operator, Part: part})
 	if err != nil {
+		part.Close()
 		return nil, err
 	}
-	return m.Unmount, nil
+	return func() error {
+		defer part.Close()
+		return m.Unmount()
+	}, nil
 }

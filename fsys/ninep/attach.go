@@ -8,7 +8,12 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
+
+// attachBytes is about what an attach takes but for its name: its contexts, what
+// Server.Attach keeps for it, and a goroutine that waits for the grant to end.
+const attachBytes = 6 << 10
 
 // An attach is a tree that a client has been granted, for as long as it has a
 // fid in it.
@@ -19,6 +24,7 @@ type attach struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	fids    atomic.Int32    // also those that are being made
+	bytes   int64           // taken for it
 	done    <-chan struct{} // of the grant; nil if that has no end
 
 	contexts sync.Pool // of *opContext
@@ -76,7 +82,7 @@ func (r *request) attach() error {
 	if err != nil {
 		return err
 	}
-	a := &attach{options: opts, uid: m.NUname, name: m.Uname}
+	a := &attach{options: opts, uid: m.NUname, name: m.Uname, bytes: attachBytes + int64(len(m.Uname))}
 	if a.uid == noUID {
 		a.uid = uint32(max(c.peer.UID, 0))
 	}
@@ -84,12 +90,17 @@ func (r *request) attach() error {
 	a.cancel = cancel
 	peer := c.peer
 	peer.Life = life
+	c.asked(true)
 	grant, err := c.srv.Attach(r.ctx, peer, m.Uname, path)
+	if err == nil {
+		err = c.join(grant.by())
+	}
+	c.asked(false)
 	if err != nil {
 		a.cancel(err)
 		return err
 	}
-	a.ctx, a.done = fsys.WithCaller(life, grant.Caller), grant.Done
+	a.ctx, a.done = fsys.WithCredential(life, grant.Caller, grant.by()), grant.Done
 	// The root's path tells trees apart, also those that different callers
 	// are shown under one name.
 	root := &place{qid: qid{Path: c.srv.paths.path(0, 0, string(grant.Caller))}}
@@ -98,13 +109,19 @@ func (r *request) attach() error {
 		return err
 	}
 	root.up, root.name = nil, "/"
+	if !c.data.Reserve(share.Fids, a.bytes) {
+		a.cancel(share.ErrFull)
+		return share.ErrFull
+	}
 	err = s.commit(r, func() error {
 		f := r.reserved
-		f.att, f.at, f.state = a, root, fidWalked
+		f.att, f.state = a, fidWalked
+		s.goTo(f, root)
 		a.fids.Add(1)
 		return nil
 	})
 	if err != nil {
+		c.data.Give(share.Fids, a.bytes)
 		a.cancel(err)
 		return err
 	}
@@ -144,8 +161,9 @@ func (s *session) watch(a *attach) {
 }
 
 // unuse says that a fid of a is gone.
-func (a *attach) unuse() {
+func (a *attach) unuse(c *conn) {
 	if a.fids.Add(-1) == 0 {
+		c.data.Give(share.Fids, a.bytes)
 		a.cancel(nil)
 	}
 }

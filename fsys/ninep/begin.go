@@ -1,12 +1,15 @@
 package ninep
 
-import "agent9/fsys"
+import (
+	"agent9/fsys"
+	"agent9/fsys/share"
+)
 
 // begin registers r, or answers it at once if it can: with an error, or as
 // it needs no service.
 func (s *session) begin(r *request) (answered bool, err error) {
 	c, m := s.conn, &r.m
-	if m.Type != tclunk && int(c.running.Load()) >= c.srv.MaxRequests {
+	if m.Type != tclunk && int(c.data.Requests.Load()) >= c.srv.MaxRequests {
 		return false, fsys.E(fsys.Busy, "too many requests are under way on this connection")
 	}
 	if m.Type == twrite {
@@ -32,47 +35,48 @@ func (s *session) begin(r *request) (answered bool, err error) {
 		return false, err
 	}
 	if m.Type == tclunk && r.fid.handle == nil && r.fid.state == fidWalked {
-		s.conn.data.give(r.fid.bytes)
-		s.conn.fids.Add(-1)
-		r.fid.att.unuse()
+		s.conn.unfid(r.fid)
 		return true, nil
 	}
 	if r.soon = r.brief(); !r.soon && !r.pay() {
 		s.release(r)
 		if r.spanEnd != nil {
-			r.spanEnd(fsys.Outcome(errTooMuch))
+			r.spanEnd(fsys.Outcome(share.ErrFull))
 		}
-		return false, errTooMuch
+		return false, share.ErrFull
 	}
 	s.tags[m.Tag] = r
-	c.running.Add(1)
+	c.data.Requests.Add(1)
 	return false, nil
 }
 
 // requestBytes is about what a request takes that may wait: a goroutine with
-// its stack, and what is known of the request.
+// its stack, and what is known of the request but for its names.
 const requestBytes = 6 << 10
 
 // pay takes what r needs while it is under way, if there is room for that. What
 // gives something back is never refused.
 func (r *request) pay() bool {
-	data := &r.conn.data
+	data, n := r.conn.data, int64(requestBytes)
+	if r.body == nil {
+		n += int64(r.size)
+	}
 	if r.op == tclunk || r.op == tremove {
-		data.charge(requestBytes)
-	} else if !data.reserve(requestBytes) {
+		data.Charge(share.Requests, n)
+	} else if !data.Reserve(share.Requests, n) {
 		return false
 	}
-	r.paid = requestBytes
+	r.paid = n
 	return true
 }
 
 // keepBody makes the data of a Twrite outlive the buffer that it was read into.
 func (r *request) keepBody() error {
 	r.body, r.m.Data = r.conn.in.keep(r.m.Data)
-	if !r.conn.data.try(r.body) {
+	if !r.body.move(r.conn.data) {
 		r.body.free()
 		r.body = nil
-		return errTooMuch
+		return share.ErrFull
 	}
 	return nil
 }
@@ -95,11 +99,11 @@ func (s *session) reserve(r *request, num uint32) error {
 	case len(s.fids) >= s.conn.srv.MaxFids:
 		return fsys.E(fsys.Busy, "too many fids on this connection")
 	}
-	if !s.conn.data.reserve(fidBytes) {
-		return errTooMuch
+	if !s.conn.data.Reserve(share.Fids, fidBytes) {
+		return share.ErrFull
 	}
-	s.conn.fids.Add(1)
-	r.reserved = &fid{num: num, att: r.att, bytes: fidBytes}
+	s.conn.data.Fids.Add(1)
+	r.reserved = &fid{num: num, att: r.att}
 	s.fids[num] = r.reserved
 	if r.att != nil {
 		r.att.fids.Add(1)

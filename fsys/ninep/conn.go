@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A conn is one connection. Of its workers one leads: it reads requests and,
@@ -30,11 +31,11 @@ type conn struct {
 	lead    lead
 	workers sync.WaitGroup
 	idle    atomic.Int32 // workers
-	running atomic.Int32 // requests registered and not finished
-	fids    atomic.Int32 // that are reserved and not closed
 	parking parking
-	data    allowance
+	data    *share.Part // but for what is being read; counts fids and requests
 	out     outbox
+	visit   *share.Visit // nil: it did not come through a door
+	hello   hello
 }
 
 const maxIdleWorkers = 2
@@ -42,30 +43,38 @@ const maxIdleWorkers = 2
 // A job is a request to perform, or nil: to lead.
 type job struct{ r *request }
 
-func newConn(s *Server, nc net.Conn, peer Peer) *conn {
-	c := &conn{srv: s, net: nc, peer: peer, in: newFrameReader(nc), work: make(chan job), ended: make(chan error, 1)}
+func newConn(s *Server, nc net.Conn, peer Peer, part *share.Part, visit *share.Visit) *conn {
+	c := &conn{srv: s, net: nc, peer: peer, data: part, visit: visit, in: newFrameReader(nc), work: make(chan job), ended: make(chan error, 1)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.lead.timer = time.AfterFunc(time.Hour, c.look) // which is stopped long before
 	c.lead.timer.Stop()
-	c.data.limit, c.data.shared = s.MaxBytes, s.Memory
-	c.in.ctx, c.in.room = c.ctx, &allowance{pool: pool{limit: 2 * int64(s.MaxMsize)}, shared: s.Memory}
+	c.in.ctx, c.in.deadline = c.ctx, c.readBy
+	c.in.room, _ = s.Pool.Open(s.By, share.Terms{Speaks: "9p", Kind: share.Data, Limit: 2 * int64(s.MaxMsize)})
 	c.out = outbox{conn: nc, timeout: s.WriteTimeout, limit: 2 * int(s.MaxMsize), small: maxSmall, broken: c.hangUp}
 	return c
 }
 
 // hangUp makes who leads stop.
 func (c *conn) hangUp(err error) {
-	c.srv.Log.Debug("write", "peer", c.peer.Addr, "err", err)
-	c.net.SetReadDeadline(past)
+	c.srv.Log.Debug("hanging up", "peer", c.peer.Addr, "err", err)
 	c.cancel()
+	c.net.SetReadDeadline(past)
+}
+
+// readBy sets until when something has to be read, unless nothing is to be any
+// more.
+func (c *conn) readBy(t time.Time) {
+	c.net.SetReadDeadline(t)
+	if c.ctx.Err() != nil {
+		c.net.SetReadDeadline(past)
+	}
 }
 
 // serve returns when the connection has ended and nothing of it is left.
 func (c *conn) serve() {
-	if m := c.srv.Memory; m != nil {
-		m.begin(c)
-		defer m.end(c)
-	}
+	defer c.in.room.Close()
+	c.greet()
+	defer c.greeted()
 	c.workers.Go(func() { c.worker(nil) })
 	err := <-c.ended
 	if err != io.EOF && c.ctx.Err() == nil {
@@ -82,8 +91,6 @@ func (c *conn) serve() {
 		c.session.end()
 	}
 	c.workers.Wait()
-	c.data.give(c.data.held.Load()) // of replies that will not be sent
-	c.in.room.give(c.in.room.held.Load())
 }
 
 // parting is how long Shutdown waits for a client to take the last answers.
@@ -168,6 +175,7 @@ func (c *conn) next() (*request, error) {
 		return nil, err
 	}
 	r := newRequest(c)
+	r.size = len(b)
 	return c.take(r, decodeMessage(b, d, &r.m))
 }
 

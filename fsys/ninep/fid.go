@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A fid is a client's number for a file. The session's mu guards it.
@@ -19,7 +20,7 @@ type fid struct {
 	at    *place
 	state fidState
 	gone  bool  // clunked, or the session has ended
-	bytes int64 // taken for it, and for what its handle keeps
+	bytes int64 // taken for what its handle and its list keep
 
 	// Since it was opened:
 	handle fsys.Handle
@@ -34,8 +35,11 @@ type fid struct {
 	locks  uint64 // path that it may hold locks on; 0 is none
 }
 
-// fidBytes is about what a fid takes.
-const fidBytes = 512
+// About what a fid takes, and a place but for its name.
+const (
+	fidBytes   = 512
+	placeBytes = 320
+)
 
 type fidState uint8
 
@@ -47,8 +51,9 @@ const (
 )
 
 // A place is a file and the way to it from the root of an attach. It does not
-// change.
+// change, but for its uses, which the session's mu guards.
 type place struct {
+	uses int    // by fids that are there, and places right below
 	up   *place // nil at the root
 	name string
 	node fsys.Node
@@ -113,6 +118,45 @@ func (s *Server) qidNow(p *place, info fsys.Info) qid {
 	return qid{qidType(info.Kind), info.Version, p.qid.Path}
 }
 
+// goTo has f at p from now on. mu is held.
+func (s *session) goTo(f *fid, p *place) {
+	s.conn.use(p)
+	s.conn.unuse(f.at)
+	f.at = p
+}
+
+// use takes account of p for who keeps it, and of the way there.
+func (c *conn) use(p *place) {
+	for ; p != nil; p = p.up {
+		if p.uses++; p.uses > 1 {
+			return
+		}
+		c.data.Charge(share.Fids, placeBytes+int64(len(p.name)))
+	}
+}
+
+func (c *conn) unuse(p *place) {
+	for ; p != nil; p = p.up {
+		if p.uses--; p.uses > 0 {
+			return
+		}
+		c.data.Give(share.Fids, placeBytes+int64(len(p.name)))
+	}
+}
+
+// unfid gives back what was taken for f, which is no fid any more. The session's
+// mu is held.
+func (c *conn) unfid(f *fid) {
+	c.data.Give(share.Fids, fidBytes)
+	c.data.Give(share.Files, f.bytes)
+	f.bytes = 0
+	c.unuse(f.at)
+	c.data.Fids.Add(-1)
+	if f.att != nil {
+		f.att.unuse(c)
+	}
+}
+
 // forget frees the number of f for another use, and ends what waits on it.
 func (s *session) forget(f *fid) {
 	delete(s.fids, f.num)
@@ -132,11 +176,7 @@ func (s *session) release(r *request) (unused *fid) {
 		if s.fids[n.num] == n {
 			delete(s.fids, n.num)
 		}
-		s.conn.data.give(n.bytes)
-		s.conn.fids.Add(-1)
-		if n.att != nil {
-			n.att.unuse()
-		}
+		s.conn.unfid(n)
 	}
 	f := r.fid
 	if f == nil {
@@ -202,19 +242,17 @@ func (s *session) close(ctx context.Context, f *fid, inOrder bool) (err error) {
 		}
 	}
 	s.mu.Lock()
-	s.conn.data.give(f.bytes)
-	f.bytes = 0
-	s.conn.fids.Add(-1)
+	s.conn.unfid(f)
 	s.mu.Unlock()
-	f.att.unuse()
 	return err
 }
 
 // charge takes account of what f's handle keeps now.
 func (s *session) charge(f *fid) {
-	held := fidBytes + fsys.Held(f.handle)
+	held := fsys.Held(f.handle)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conn.data.charge(held - f.bytes)
+	held += f.list.bytes
+	s.conn.data.Charge(share.Files, held-f.bytes)
 	f.bytes = held
 }

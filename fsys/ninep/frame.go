@@ -6,15 +6,18 @@ import (
 	"io"
 	"math/bits"
 	"sync"
+	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A frame is memory for one message, from a pool.
 type frame struct {
 	b     []byte
-	from  *allowance // if not nil, gets bytes back when the frame is freed
+	from  *share.Part // if not nil, gets bytes back when the frame is freed
 	bytes int64
+	small bool // a reply without data
 }
 
 // Frames are kept by powers of two from 512 bytes to the largest msize.
@@ -47,6 +50,7 @@ func newFrame(n int) *frame {
 // free gives the frame back. Nothing may hold on to its bytes.
 func (f *frame) free() {
 	f.unburden()
+	f.small = false
 	f.b = f.b[:cap(f.b)]
 	if class := frameClass(len(f.b)); len(f.b) == 1<<(class+minFrameBits) {
 		framePools[class].Put(f)
@@ -60,17 +64,52 @@ func (f *frame) lay() (taken int64) {
 	return taken
 }
 
-// take returns a frame of n bytes for which taken bytes of a are held.
-func (a *allowance) take(n int, taken int64) *frame {
+// frameOf returns a frame of n bytes for which taken bytes of p are held.
+func frameOf(p *share.Part, n int, taken int64) *frame {
 	f := newFrame(n)
-	f.from, f.bytes = a, taken
+	f.from, f.bytes = p, taken
 	return f
+}
+
+// tryFrame returns a frame of n bytes of p, or nil if there is no room.
+func tryFrame(p *share.Part, n int) *frame {
+	if !p.Reserve(share.Data, int64(n)) {
+		return nil
+	}
+	return frameOf(p, n, int64(n))
+}
+
+// waitFrame returns a frame of n bytes of p, and waits for room if it must.
+func waitFrame(ctx context.Context, p *share.Part, n int) (*frame, error) {
+	if err := p.Wait(ctx, share.Data, int64(n)); err != nil {
+		return nil, err
+	}
+	return frameOf(p, n, int64(n)), nil
+}
+
+// smallFrame returns an empty frame for a reply without data.
+func smallFrame(p *share.Part) *frame {
+	f := newFrame(0)
+	f.from, f.bytes, f.small = p, 1<<minFrameBits, true
+	p.Charge(share.Data, f.bytes)
+	return f
+}
+
+// move gives f's bytes to p, until it is freed, if there is room for them.
+func (f *frame) move(p *share.Part) bool {
+	f.unburden()
+	n := int64(len(f.b))
+	if !p.Reserve(share.Data, n) {
+		return false
+	}
+	f.from, f.bytes = p, n
+	return true
 }
 
 // unburden gives back what was taken for f.
 func (f *frame) unburden() {
 	if f.from != nil {
-		f.from.give(f.bytes)
+		f.from.Give(share.Data, f.bytes)
 		f.from = nil
 	}
 }
@@ -85,8 +124,9 @@ type frameReader struct {
 	half  int    // of what was read last, if that is much; see halfway
 	large *frame // the frame last returned, if it did not fit buf
 
-	ctx  context.Context // of the waits for room
-	room *allowance      // for frames that do not fit buf; nil: as much as is agreed
+	ctx      context.Context // of the waits for room
+	room     *share.Part     // for frames that do not fit buf; nil: as much as is agreed
+	deadline func(time.Time) // sets when what is read next has to be there; nil: there is no such time
 }
 
 const readBuffer = 8 << 10
@@ -158,7 +198,18 @@ func (f *frameReader) fill(n int) error {
 	return nil
 }
 
+// A frame that does not fit a frameReader's buffer comes by minRate bytes in a
+// second at least, after frameGrace: who sends it more slowly keeps from others
+// what it is kept in.
+const (
+	frameGrace = 10 * time.Second
+	minRate    = 16 << 10
+)
+
 func (f *frameReader) nextLarge(size int) ([]byte, error) {
+	if f.deadline != nil {
+		defer f.deadline(time.Time{})
+	}
 	have := f.end - f.start
 	large, err := f.frame(min(size, 2*len(f.buf)))
 	if err != nil {
@@ -167,6 +218,9 @@ func (f *frameReader) nextLarge(size int) ([]byte, error) {
 	copy(large.b, f.buf[f.start:f.end])
 	f.start, f.end = 0, 0
 	for {
+		if f.deadline != nil {
+			f.deadline(time.Now().Add(frameGrace + time.Duration(len(large.b)-have)*time.Second/minRate))
+		}
 		if _, err := io.ReadFull(f.r, large.b[have:]); err != nil {
 			large.free()
 			return nil, midFrame(err)
@@ -191,7 +245,7 @@ func (f *frameReader) frame(n int) (*frame, error) {
 	if f.room == nil {
 		return newFrame(n), nil
 	}
-	return f.room.frame(f.ctx, n)
+	return waitFrame(f.ctx, f.room, n)
 }
 
 // keep makes the frame that next returned last, or the part b of it, outlive

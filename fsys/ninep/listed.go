@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // listAttr is the extended attribute of a directory whose value is the
@@ -67,19 +68,20 @@ func (r *request) listedWalk() error {
 		return err
 	}
 	held := int64(len(value))
-	if !r.conn.data.reserve(held) {
-		return errTooMuch
+	if !r.conn.data.Reserve(share.Files, held) {
+		return share.ErrFull
 	}
 	r.m.Size = uint64(held)
 	err = r.s.commit(r, func() error {
 		n := r.reserved
-		n.at, n.state = at, fidOpen
+		r.s.goTo(n, at)
+		n.state = fidOpen
 		n.handle, n.flag = value, fsys.Read
 		n.bytes += held
 		return nil
 	})
 	if err != nil {
-		r.conn.data.give(held)
+		r.conn.data.Give(share.Files, held)
 	}
 	return err
 }

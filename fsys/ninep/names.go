@@ -93,8 +93,8 @@ func (r *request) renameFid(p *place, name string) error {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	if r.fid.at == p {
-		r.fid.at = moved
+	if r.fid.at == p && !r.fid.gone {
+		r.s.goTo(r.fid, moved)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // Modes of Topen and Tcreate (open(5)).
@@ -93,21 +94,22 @@ func (r *request) opened(p *place, h fsys.Handle, o openMode) error {
 	r.m.Iounit = r.s.msize - ioHeader
 	f := r.fid
 	held := fsys.Held(h)
-	if !r.conn.data.reserve(held) {
+	if !r.conn.data.Reserve(share.Files, held) {
 		h.Close()
-		return errTooMuch
+		return share.ErrFull
 	}
 	err := r.s.commit(r, func() error {
 		if f.gone {
 			return fsys.BadHandle
 		}
-		f.at, f.state, f.handle, f.flag = p, fidOpen, h, o.flag
+		r.s.goTo(f, p)
+		f.state, f.handle, f.flag = fidOpen, h, o.flag
 		f.kind, f.remove = kindOf(p.qid.Type), o.remove
 		f.bytes += held
 		return nil
 	})
 	if err != nil {
-		r.conn.data.give(held)
+		r.conn.data.Give(share.Files, held)
 		h.Close()
 	}
 	return err

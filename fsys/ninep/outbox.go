@@ -14,7 +14,7 @@ type outbox struct {
 	conn    net.Conn
 	timeout time.Duration // for a client to take writeChunk bytes
 	limit   int           // of bytes that wait, above which reading stops
-	small   int           // the same, of those of frames that no allowance bounds
+	small   int           // the same, of those of small frames
 	broken  func(error)   // called once when a write fails
 
 	mu       sync.Mutex
@@ -27,13 +27,13 @@ type outbox struct {
 	deadline time.Time
 }
 
-// A burden is how many bytes frames take, and how many of them take those that
-// no allowance bounds.
+// A burden is how many bytes frames take, and how many of them those of small
+// ones.
 type burden struct{ all, small int }
 
 func (b *burden) add(f *frame) {
 	b.all += cap(f.b)
-	if f.from == nil {
+	if f.small {
 		b.small += cap(f.b)
 	}
 }

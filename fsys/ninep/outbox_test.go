@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"agent9/fsys/share"
 )
 
 func putBytes(o *outbox, n int) {
@@ -44,21 +46,26 @@ func TestOutboxHoldsUpReading(t *testing.T) {
 	}
 }
 
-// Of replies that no allowance bounds, less may wait than of others.
+// Of small replies, less may wait than of others.
 func TestOutboxOfSmallReplies(t *testing.T) {
 	const n = 4096
 	o := &outbox{limit: 1 << 20, small: 2 * n}
-	a := &allowance{pool: pool{limit: 1 << 20}}
+	a, _ := (*share.Pool)(nil).Open("", share.Terms{Limit: 1 << 20})
 	for range 10 {
-		o.put(a.make(n))
+		o.put(tryFrame(a, n))
 	}
-	putBytes(o, n)
+	small := func() {
+		f := tryFrame(a, n)
+		f.small = true
+		o.put(f)
+	}
+	small()
 	if !o.hasRoom() {
-		t.Error("replies that are accounted for stop reading")
+		t.Error("replies with data stop reading as small ones do")
 	}
-	putBytes(o, n)
+	small()
 	if o.hasRoom() {
-		t.Error("any number of replies that are not accounted for may wait")
+		t.Error("any number of small replies may wait")
 	}
 	var all burden
 	for _, f := range o.queue {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // errParked is no answer to a request: it will go on when it need not wait any
@@ -47,7 +48,7 @@ func (r *request) park() bool {
 	}
 	k.room, k.taken = len(r.data.b), r.data.lay()
 	if r.paid > parkedBytes {
-		r.conn.data.give(r.paid - parkedBytes)
+		r.conn.data.Give(share.Requests, r.paid-parkedBytes)
 		r.paid = parkedBytes
 	}
 	r.data, r.parked = nil, k
@@ -73,7 +74,7 @@ func (r *request) unpark() []byte {
 	r.parked = nil
 	r.ctx.whenOver(nil)
 	k.stop()
-	r.data = r.conn.data.take(k.room, k.taken)
+	r.data = frameOf(r.conn.data, k.room, k.taken)
 	r.conn.workers.Done()
 	return r.data.b[readHeader:]
 }

@@ -1,11 +1,15 @@
 package ninep
 
-import "agent9/fsys"
+import (
+	"agent9/fsys"
+	"agent9/fsys/share"
+)
 
 // A listing is a directory as it was when it was read from the beginning.
 // The session's mu guards it; entries do not change.
 type listing struct {
 	entries []fsys.Entry
+	bytes   int64 // about what entries take
 	taken   bool
 	// 9P2000 only: the two offsets that may be read at, and which entries
 	// they are. start is where the last reply began, for a client that asks
@@ -21,14 +25,22 @@ func (r *request) readDir() error {
 		return fsys.NotDir
 	}
 	r.s.mu.Lock()
-	list, at := f.list, f.at
+	list, at, kept := f.list, f.at, false
 	r.s.mu.Unlock()
 	if m.Offset == 0 {
 		entries, err := fsys.List(r.ctx, at.node)
 		if err != nil {
 			return err
 		}
-		list = listing{entries: entries, taken: true}
+		list = listing{entries: entries, bytes: share.List(entries), taken: true}
+		if !r.conn.data.Reserve(share.Files, list.bytes) {
+			return share.ErrFull
+		}
+		defer func() {
+			if !kept {
+				r.conn.data.Give(share.Files, list.bytes)
+			}
+		}()
 	}
 	p, err := r.newData(int(min(m.Count, r.s.msize-readHeader)))
 	if err != nil {
@@ -44,6 +56,11 @@ func (r *request) readDir() error {
 	}
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
+	if m.Offset == 0 {
+		r.conn.data.Give(share.Files, f.list.bytes)
+		f.bytes += list.bytes - f.list.bytes
+		kept = true
+	}
 	f.list = list
 	return nil
 }

@@ -51,7 +51,7 @@ func (r *request) room(n int) ([]byte, error) {
 	if r.fid.kind == fsys.Message {
 		n = min(n, messageRoom)
 	}
-	if r.data = r.conn.data.make(readHeader + n); r.data != nil {
+	if r.data = tryFrame(r.conn.data, readHeader+n); r.data != nil {
 		return r.data.b[readHeader:], nil
 	}
 	return r.newData(min(n, littleRoom))
@@ -139,7 +139,7 @@ func (r *request) readTail(n int, continued bool) error {
 
 // readMore adds to the got bytes of the reply what is there already, up to n.
 func (r *request) readMore(n, got int) {
-	large := r.conn.data.make(readHeader + n)
+	large := tryFrame(r.conn.data, readHeader+n)
 	if large == nil {
 		return // what there is will do
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A request is one message of a client until it is answered.
@@ -25,6 +26,7 @@ type request struct {
 	spanEnd func(code string)
 	soon    bool // is over soon, so who leads performs it
 
+	size   int     // of the message
 	paid   int64   // bytes that were taken for it
 	body   *frame  // keeps m.Data of a Twrite
 	data   *frame  // a reply of file data, made in place
@@ -156,7 +158,7 @@ func (r *request) finish(err error) {
 		err = errRevoked
 	}
 	reply := r.encode(err)
-	c.data.give(r.paid) // before the client hears, and asks for more
+	c.data.Give(share.Requests, r.paid) // before the client hears, and asks for more
 	r.freeBody()
 	s.mu.Lock()
 	unused := s.release(r)
@@ -180,7 +182,7 @@ func (r *request) finish(err error) {
 	if unused != nil {
 		s.discard(unused)
 	}
-	c.running.Add(-1)
+	c.data.Requests.Add(-1)
 	if r.ctx.end() && r.pooled {
 		r.att.contexts.Put(r.ctx)
 	}
@@ -213,7 +215,7 @@ func (r *request) encode(err error) *frame {
 	if err != nil {
 		return r.encodeError(err)
 	}
-	f := newFrame(0)
+	f := smallFrame(r.conn.data)
 	r.m.Type = r.op + 1
 	b, err := appendMessage(f.b, r.dialect(), &r.m)
 	if err != nil { // a caller or a node with an endless name
@@ -235,7 +237,7 @@ func (r *request) encodeError(err error) *frame {
 	} else {
 		m.Type, m.Ename = rerror, errorText(err, r.errorStyle())
 	}
-	f := newFrame(0)
+	f := smallFrame(r.conn.data)
 	f.b, _ = appendMessage(f.b, d, &m) // its text is bounded
 	return f
 }
@@ -256,7 +258,7 @@ func (r *request) errorStyle() errorStyle {
 
 // newData reserves a reply with room for n bytes of file data.
 func (r *request) newData(n int) ([]byte, error) {
-	f, err := r.conn.data.frame(r.ctx, readHeader+n)
+	f, err := waitFrame(r.ctx, r.conn.data, readHeader+n)
 	if err != nil {
 		return nil, err
 	}

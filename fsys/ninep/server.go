@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A Peer is what the transport knows about a client.
@@ -26,9 +27,19 @@ type Peer struct {
 type Grant struct {
 	Root   fsys.Node
 	Caller fsys.Caller
+	// By is whose share it is: the token or the socket that proved who it is.
+	// Empty: Caller's.
+	By string
 	// Done, if not nil, is closed when the grant is revoked or has expired.
 	// Requests under way are cancelled then, and later ones get Permission.
 	Done <-chan struct{}
+}
+
+func (g Grant) by() string {
+	if g.By == "" {
+		return string(g.Caller)
+	}
+	return g.By
 }
 
 // A Server serves file trees to 9P clients. The zero value of a limit means
@@ -45,7 +56,9 @@ type Server struct {
 	MaxRequests  int           // under way at once per connection; default 1,024
 	MaxBytes     int64         // held for a connection: data, fids, what is kept for them; default 64 MiB
 	MaxConns     int           // of one listener; default 4,096
-	Memory       *Memory       // bounds what all connections hold together; nil: nothing does
+	Pool         *share.Pool   // bounds what all connections hold together; nil: nothing does
+	By           string        // whose share connections have that have not attached yet; empty: strangers'
+	HelloTimeout time.Duration // for a client to attach; default 10 s
 	WriteTimeout time.Duration // for a client to take a part of a reply; default 1 minute
 	Log          *slog.Logger  // default: nothing is logged
 	// Trace, if set, is told of requests that may make a Message file act.
@@ -78,6 +91,7 @@ func (s *Server) init() {
 		s.MaxRequests = orDefault(s.MaxRequests, 1024)
 		s.MaxBytes = max(orDefault(s.MaxBytes, 64<<20), 2*int64(s.MaxMsize))
 		s.MaxConns = orDefault(s.MaxConns, 4096)
+		s.HelloTimeout = orDefault(s.HelloTimeout, 10*time.Second)
 		s.WriteTimeout = orDefault(s.WriteTimeout, time.Minute)
 		if s.Log == nil {
 			s.Log = slog.New(slog.DiscardHandler)
@@ -102,7 +116,7 @@ func (s *Server) Serve(l net.Listener) error {
 		return nil
 	}
 	defer s.untrack(l)
-	d := s.newDoor()
+	d := &door{Door: share.Door{Max: s.MaxConns, Pool: s.Pool, Ours: s.By == share.Operator}, away: make(chan struct{}, maxTurnedAway)}
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -127,20 +141,50 @@ func temporary(err error) bool {
 	return errors.As(err, &ne) && ne.Temporary()
 }
 
+// About what a connection takes by itself, more with TLS, and what it can hold
+// whatever the others do, so that small reads and writes go on beside clients
+// that have taken all they can get.
+const (
+	connBytes = 24 << 10
+	tlsBytes  = 40 << 10
+	ownBytes  = 16 << 10
+)
+
+// terms are those of the part that conn has of the pool.
+func (s *Server) terms(conn net.Conn) share.Terms {
+	t := share.Terms{Speaks: "9p", Kind: share.Conns, Base: connBytes, Own: ownBytes, Limit: s.MaxBytes}
+	if _, ok := conn.(*tls.Conn); ok {
+		t.Base += tlsBytes
+	}
+	return t
+}
+
 // ServeConn serves one connection until it ends, and closes it. When it
 // returns, every handle of the connection is closed and no goroutine of it is
 // left.
 func (s *Server) ServeConn(conn net.Conn) {
 	s.init()
+	part, ok := s.Pool.Open(s.By, s.terms(conn))
+	if !ok {
+		closeConn(conn)
+		return
+	}
+	s.serveConn(conn, part, nil)
+}
+
+// serveConn serves what was let in as visit, or did not come through a door.
+func (s *Server) serveConn(conn net.Conn, part *share.Part, visit *share.Visit) {
+	defer part.Close()
 	defer closeConn(conn)
 	if !s.track(conn, func() { conn.SetReadDeadline(past) }) {
 		return
 	}
 	defer s.untrack(conn)
 	keepAlive(conn)
+	until := time.Now().Add(s.HelloTimeout)
 	peer := Peer{Addr: conn.RemoteAddr(), UID: PeerUID(conn)}
 	if t, ok := conn.(*tls.Conn); ok {
-		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
+		ctx, cancel := context.WithDeadline(s.ctx, until)
 		err := t.HandshakeContext(ctx)
 		cancel()
 		if err != nil {
@@ -150,7 +194,9 @@ func (s *Server) ServeConn(conn net.Conn) {
 		state := t.ConnectionState()
 		peer.TLS = &state
 	}
-	newConn(s, conn, peer).serve()
+	c := newConn(s, conn, peer, part, visit)
+	c.hello.until = until
+	c.serve()
 }
 
 // Shutdown cancels what every client is waiting for, answers it, hangs up, and

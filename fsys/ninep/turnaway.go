@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // maxTurnedAway is how many clients are told at once that there are too many;
@@ -16,48 +16,47 @@ const maxTurnedAway = 64
 // turnAwayTime is how long one has to ask and to be told.
 const turnAwayTime = time.Second
 
-var errManyConns = fsys.E(fsys.Busy, "too many connections; agentd --max-connections allows more")
-
-// A door lets in as many as there is room for.
+// A door is where a listener's connections come in, or are told why not.
 type door struct {
-	room chan struct{}
+	share.Door
 	away chan struct{}
 	full bool // who listens has it
 }
 
-func (s *Server) newDoor() *door {
-	return &door{room: make(chan struct{}, s.MaxConns), away: make(chan struct{}, maxTurnedAway)}
-}
-
 // admit serves conn, or turns it away.
 func (s *Server) admit(d *door, conn net.Conn) {
-	select {
-	case d.room <- struct{}{}:
-		d.full = false
-		s.conns.Go(func() {
-			defer func() { <-d.room }()
-			s.ServeConn(conn)
-		})
-		return
-	default:
+	visit, ok := d.Enter(func() { closeConn(conn) })
+	why := share.ErrManyConns
+	if ok {
+		part, ok := s.Pool.Open(s.By, s.terms(conn))
+		if ok {
+			d.full = false
+			s.conns.Go(func() {
+				defer visit.Leave()
+				s.serveConn(conn, part, visit)
+			})
+			return
+		}
+		visit.Leave()
+		why = share.ErrFull
 	}
 	if !d.full {
 		d.full = true
-		s.Log.Warn("too many connections: others are turned away", "at", conn.LocalAddr(), "limit", s.MaxConns)
+		s.Log.Warn("connections are turned away", "at", conn.LocalAddr(), "limit", s.MaxConns, "why", why)
 	}
 	select {
 	case d.away <- struct{}{}:
 		s.conns.Go(func() {
 			defer func() { <-d.away }()
-			s.turnAway(conn)
+			s.turnAway(conn, why)
 		})
 	default:
 		closeConn(conn)
 	}
 }
 
-// turnAway answers the Tversion of conn with an error and hangs up.
-func (s *Server) turnAway(conn net.Conn) {
+// turnAway answers the Tversion of conn with why, and hangs up.
+func (s *Server) turnAway(conn net.Conn, why error) {
 	defer closeConn(conn)
 	if !s.track(conn, func() { conn.SetDeadline(past) }) {
 		return
@@ -72,9 +71,9 @@ func (s *Server) turnAway(conn net.Conn) {
 	if err != nil || decodeMessage(b, plan9, &m) != nil || m.Type != tversion {
 		return
 	}
-	d, reply := plan9, message{Type: rerror, Tag: m.Tag, Ename: errorText(errManyConns, fullErrors)}
+	d, reply := plan9, message{Type: rerror, Tag: m.Tag, Ename: errorText(why, fullErrors)}
 	if strings.HasPrefix(m.Version, linux.String()) {
-		d, reply = linux, message{Type: rlerror, Tag: m.Tag, Ecode: errnoOf(errManyConns)}
+		d, reply = linux, message{Type: rlerror, Tag: m.Tag, Ecode: errnoOf(why)}
 	}
 	if out, err := appendMessage(nil, d, &reply); err == nil {
 		conn.Write(out)

@@ -26,13 +26,14 @@ func (r *request) walk() error {
 	}
 	return r.s.commit(r, func() error {
 		if n := r.reserved; n != nil {
-			n.at, n.state = at, fidWalked
+			r.s.goTo(n, at)
+			n.state = fidWalked
 			return nil
 		}
 		if f.gone || f.state != fidWalked {
 			return fsys.BadHandle
 		}
-		f.at = at
+		r.s.goTo(f, at)
 		return nil
 	})
 }
@@ -78,7 +79,8 @@ func (r *request) xattrWalk() error {
 	r.m.Size = 0
 	return r.s.commit(r, func() error {
 		n := r.reserved
-		n.at, n.state = at, fidOpen
+		r.s.goTo(n, at)
+		n.state = fidOpen
 		n.handle, n.flag = emptyHandle{}, fsys.Read
 		return nil
 	})

@@ -46,7 +46,7 @@ type Logs struct {
 	root                      *fsys.Table
 
 	mu      sync.Mutex
-	tallies map[fsys.Caller]*tally
+	tallies map[string]*tally
 	ended   bool
 	summing sync.WaitGroup // those that record what was summed up; begun before ended
 }
@@ -57,7 +57,7 @@ func Open(ctx context.Context, st store.Updater, opt Options) (*Logs, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	l := &Logs{st: st, opt: opt, tallies: map[fsys.Caller]*tally{}}
+	l := &Logs{st: st, opt: opt, tallies: map[string]*tally{}}
 	for _, log := range []struct {
 		prefix string
 		to     **store.Log

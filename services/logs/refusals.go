@@ -32,13 +32,13 @@ const (
 // and as the event "refused". It is readable and durable when Refused returns,
 // also if ctx is done, unless the caller has been refused too often: then it
 // is counted, and the count is a line within refusalEvery, or by [Logs.Close].
-// The operator's are never too many.
+// Those on the operator's own socket are never too many.
 func (l *Logs) Refused(ctx context.Context, path, op string, err error) {
 	r := refusal{
 		Path: shortened(path, maxPath), Op: op, Code: fsys.CodeOf(err).String(),
 		Reason: shortened(reason(err), maxReason), By: fsys.CallerOf(ctx),
 	}
-	if r.By == fsys.Operator || l.admits(r) {
+	if by := fsys.CredentialOf(ctx); by == string(fsys.Operator) || l.admits(by, r) {
 		l.refused(ctx, r)
 	}
 }
@@ -98,7 +98,7 @@ func shortened(s string, most int) string {
 	return s[:most] + "…"
 }
 
-// A tally is what one caller has been refused.
+// A tally is what one caller has been refused, by one token or socket.
 type tally struct {
 	left int       // lines that it may have
 	at   time.Time // when left was counted
@@ -112,14 +112,14 @@ type tally struct {
 const maxTallies = 1024
 
 // admits reports whether r gets a line of its own, and else counts it.
-func (l *Logs) admits(r refusal) bool {
+func (l *Logs) admits(by string, r refusal) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := l.tallies[r.By]
+	t := l.tallies[by]
 	if t == nil {
 		l.forget()
 		t = &tally{left: refusalBurst, at: time.Now()}
-		l.tallies[r.By] = t
+		l.tallies[by] = t
 	}
 	if n := int(time.Since(t.at) / refusalEvery); n > 0 {
 		t.left = min(refusalBurst, t.left+n)

@@ -10,6 +10,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A dir is an open directory: what was listed when it was opened or rewound.
@@ -35,6 +36,14 @@ type listed struct {
 	info *fsys.Info // nil if it is not known
 }
 
+// bytes is about what l takes.
+func (l listing) bytes() (n int64) {
+	for _, e := range l.entries {
+		n += share.EntryBytes + int64(len(e.name))
+	}
+	return n
+}
+
 func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
 	in, r, st := t.begin(cancel, input.NodeId)
 	if !st.Ok() {
@@ -44,6 +53,9 @@ func (t *tree) OpenDir(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse
 	list, err := t.list(r, in)
 	if err != nil {
 		return t.status(err)
+	}
+	if !t.part.Reserve(share.Files, list.bytes()) {
+		return t.status(share.ErrFull)
 	}
 	out.Fh = t.dirs.add(&dir{in: in, list: list, fresh: true})
 	return gofuse.OK
@@ -168,10 +180,18 @@ func (t *tree) rewind(ctx context.Context, d *dir, off uint64) gofuse.Status {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if !t.part.Reserve(share.Files, list.bytes()) {
+		return t.status(share.ErrFull)
+	}
+	t.part.Give(share.Files, d.list.bytes())
 	d.list = list
 	return gofuse.OK
 }
 
-func (t *tree) ReleaseDir(input *gofuse.ReleaseIn) { t.dirs.remove(input.Fh) }
+func (t *tree) ReleaseDir(input *gofuse.ReleaseIn) {
+	if d, ok := t.dirs.remove(input.Fh); ok {
+		t.part.Give(share.Files, d.list.bytes())
+	}
+}
 
 func (t *tree) FsyncDir(<-chan struct{}, *gofuse.FsyncIn) gofuse.Status { return gofuse.OK }

@@ -13,6 +13,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A file is an open file.
@@ -28,6 +29,19 @@ type file struct {
 	mu    sync.Mutex
 	at    int64  // where the reply in reply was read from, on a Message file
 	reply []byte // a copy, as far as it is worth one
+	bytes int64  // taken for what it keeps
+}
+
+// fileBytes is about what an open file takes, and its inode.
+const fileBytes = 2 << 10
+
+// count takes account of what f keeps now.
+func (t *tree) count(f *file) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := fileBytes + int64(len(f.first)+len(f.reply)) + fsys.Held(f.handle)
+	t.part.Charge(share.Files, now-f.bytes)
+	f.bytes = now
 }
 
 func flagOf(open uint32) fsys.Flag {
@@ -70,8 +84,7 @@ func (t *tree) Open(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.Op
 	if err != nil {
 		return t.status(err)
 	}
-	t.opened(&file{in: in, handle: h}, out)
-	return gofuse.OK
+	return t.opened(&file{in: in, handle: h}, out)
 }
 
 func (t *tree) open(ctx context.Context, in *inode, flag fsys.Flag) (fsys.Handle, error) {
@@ -88,11 +101,16 @@ func (t *tree) open(ctx context.Context, in *inode, flag fsys.Flag) (fsys.Handle
 	return node.Open(ctx, flag)
 }
 
-func (t *tree) opened(f *file, out *gofuse.OpenOut) {
+func (t *tree) opened(f *file, out *gofuse.OpenOut) gofuse.Status {
+	if f.bytes = fileBytes + int64(len(f.first)) + fsys.Held(f.handle); !t.part.Reserve(share.Files, f.bytes) {
+		f.handle.Close()
+		return t.status(share.ErrFull)
+	}
 	t.inodes.use(f.in, 1)
 	f.age = t.link.now()
 	out.Fh = t.files.add(f)
 	out.OpenFlags = gofuse.FOPEN_DIRECT_IO | gofuse.FOPEN_PARALLEL_DIRECT_WRITES
+	return gofuse.OK
 }
 
 func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name string, out *gofuse.CreateOut) gofuse.Status {
@@ -118,8 +136,7 @@ func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name strin
 	}
 	in := t.inodes.enter(dir, name, node, info, input.Pid)
 	t.reply(in, info, &out.EntryOut)
-	t.opened(&file{in: in, handle: h}, &out.OpenOut)
-	return gofuse.OK
+	return t.opened(&file{in: in, handle: h}, &out.OpenOut)
 }
 
 // file returns an open file. One of a tree that was lost is no use.
@@ -162,17 +179,19 @@ func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (g
 	if n == 0 && err != nil && !fsys.IsEOF(err) {
 		return nil, t.status(err)
 	}
-	f.remember(buf[:n], off)
+	if f.remember(buf[:n], off) {
+		t.count(f)
+	}
 	return gofuse.ReadResultData(buf[:n]), gofuse.OK
 }
 
 // maxReplay is how much of a reply a file remembers.
 const maxReplay = 64 << 10
 
-// remember keeps a reply for replay.
-func (f *file) remember(p []byte, off int64) {
+// remember keeps a reply for replay, and reports whether it does.
+func (f *file) remember(p []byte, off int64) bool {
 	if f.in.kind != fsys.Message {
-		return
+		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -180,6 +199,7 @@ func (f *file) remember(p []byte, off int64) {
 	if len(p) <= maxReplay {
 		f.reply = bytes.Clone(p)
 	}
+	return true
 }
 
 // replay reads the rest of the last reply again. A Message file gives each
@@ -213,6 +233,7 @@ func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte)
 		defer t.inodes.changing(f.in)
 	}
 	n, err := fsys.WriteAt(r, f.handle, data, int64(input.Offset))
+	t.count(f)
 	if n == 0 && err != nil {
 		return 0, t.status(err)
 	}
@@ -247,6 +268,7 @@ func (t *tree) Release(_ <-chan struct{}, input *gofuse.ReleaseIn) {
 	if f, ok := t.files.remove(input.Fh); ok {
 		t.inodes.use(f.in, -1)
 		f.handle.Close()
+		t.part.Give(share.Files, f.bytes)
 	}
 }
 

@@ -34,6 +34,7 @@ import (
 	"log"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // Options says how a tree is shown. The zero value is what a user wants who
@@ -48,6 +49,9 @@ type Options struct {
 	AllowOther bool
 	// FsName is the source in the system's table of mounts; "agent9" if empty.
 	FsName string
+	// Part takes account of what is kept for what the kernel has open; nil: nobody
+	// counts.
+	Part *share.Part
 	// Debug, if set, is told of every request and reply.
 	Debug *log.Logger
 }

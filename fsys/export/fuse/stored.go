@@ -177,7 +177,9 @@ func (t *tree) openStored(ctx context.Context, in *inode, out *gofuse.OpenOut) g
 	if int64(len(first)) == info.Size {
 		f.first = first
 	}
-	t.opened(f, out)
+	if st := t.opened(f, out); !st.Ok() {
+		return st
+	}
 	out.OpenFlags = gofuse.FOPEN_NOFLUSH // there is nothing to sync
 	if t.agree(in, info) {
 		out.OpenFlags |= gofuse.FOPEN_KEEP_CACHE

@@ -10,6 +10,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A tree answers the kernel.
@@ -21,6 +22,7 @@ type tree struct {
 	shared bool      // others get in, and the kernel checks permissions
 	born   time.Time // the time of files that have none
 
+	part   *share.Part
 	server *gofuse.Server
 	link   link
 	inodes *inodes
@@ -36,6 +38,7 @@ func newTree(ctx context.Context, root fsys.Node, opts Options) *tree {
 		shared:        opts.AllowOther,
 		born:          time.Now(),
 		inodes:        newInodes(root),
+		part:          opts.Part,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 type writeArgs struct {
@@ -145,7 +146,7 @@ func (t *tree) call(ctx context.Context, in callArgs) (reply, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, long, fsys.E(fsys.Timeout, "no reply came in time"))
 	defer cancel()
-	b, err := converse(ctx, node, []byte(in.Request))
+	b, err := t.converse(ctx, node, []byte(in.Request))
 	if err != nil {
 		if ctx.Err() != nil && fsys.CodeOf(err) == fsys.Canceled {
 			err = context.Cause(ctx)
@@ -161,7 +162,7 @@ func (t *tree) call(ctx context.Context, in callArgs) (reply, error) {
 
 // converse writes req and returns the reply, or a little more of it than is
 // shown.
-func converse(ctx context.Context, node fsys.Node, req []byte) ([]byte, error) {
+func (t *tree) converse(ctx context.Context, node fsys.Node, req []byte) ([]byte, error) {
 	h, err := node.Open(ctx, fsys.Read|fsys.Write)
 	if err != nil {
 		return nil, err
@@ -175,6 +176,7 @@ func converse(ctx context.Context, node fsys.Node, req []byte) ([]byte, error) {
 	for len(b) <= mostBytes {
 		n, err := fsys.ReadAt(ctx, h, part, int64(len(b)))
 		b = append(b, part[:n]...)
+		t.part.Charge(share.Data, read*int64(n)) // not refused: the request has acted
 		if fsys.IsEOF(err) || err == nil && n == 0 {
 			break
 		}

@@ -52,6 +52,13 @@ func serve(s *web.Session, agent, version string, known schemas) {
 	}
 }
 
+// decoded is about how many times as much as its text a JSON value takes, with
+// what is made of it; read is that of what a tool has read, with the answer.
+const (
+	decoded = 3
+	read    = 4
+)
+
 func answerTo(s *web.Session, agent, version string, known schemas) error {
 	if agent == "" {
 		agent = s.Agent
@@ -71,9 +78,12 @@ func answerTo(s *web.Session, agent, version string, known schemas) error {
 		if err != nil {
 			return err
 		}
+		if err := s.Keep(decoded * int64(len(body))); err != nil {
+			return err
+		}
 		s.R.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	t := &tree{root: Fixed(root), life: s.R.Context(), brief: true}
+	t := &tree{root: Fixed(root), life: s.R.Context(), brief: true, part: s.Part}
 	server := t.serve(version, known)
 	sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless:                    true,

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // maxEntries is how many entries of a directory come at once.
@@ -65,6 +66,9 @@ func (t *tree) ls(ctx context.Context, in listArgs) (listing, error) {
 	}
 	all, err := fsys.List(ctx, node)
 	if err != nil {
+		return l, err
+	}
+	if err := t.part.Wait(ctx, share.Data, share.List(all)); err != nil {
 		return l, err
 	}
 	all, err = following(all, in.After)

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // How many bytes one answer has.
@@ -151,11 +152,14 @@ func (t *tree) readPart(ctx context.Context, p string, off int64, most int) (chu
 			return c, nil
 		}
 	}
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := t.open(ctx, node, fsys.Read)
 	if err != nil {
 		return c, err
 	}
 	defer h.Close()
+	if err := t.part.Wait(ctx, share.Data, read*int64(most)); err != nil {
+		return c, err
+	}
 	b := make([]byte, most)
 	n := 0
 	for n < len(b) {
@@ -178,6 +182,19 @@ func (t *tree) readPart(ctx context.Context, p string, off int64, most int) (chu
 	}
 	c.set(b[:n])
 	return c, nil
+}
+
+// open opens n, and takes account of what the open file keeps.
+func (t *tree) open(ctx context.Context, n fsys.Node, flag fsys.Flag) (fsys.Handle, error) {
+	h, err := n.Open(ctx, flag)
+	if err == nil && !t.part.Reserve(share.Files, fsys.Held(h)) {
+		h.Close()
+		err = share.ErrFull
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // anyAt reports whether there is a byte at off.
@@ -220,11 +237,14 @@ func (t *tree) wait(ctx context.Context, in waitArgs) (chunk, error) {
 	case info.Kind != fsys.Stream:
 		return c, fsys.E(fsys.Unsupported, "only a stream is waited for, and this is a "+info.Kind.String()+": use "+tool(info.Kind))
 	}
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := t.open(ctx, node, fsys.Read)
 	if err != nil {
 		return c, err
 	}
 	defer h.Close()
+	if err := t.part.Wait(ctx, share.Data, read*int64(most)); err != nil {
+		return c, err
+	}
 	b, err := c.follow(ctx, h, long, most, in.ToEnd)
 	if err != nil {
 		return c, err

@@ -6,6 +6,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A Root finds the tree that is served. It is asked for each operation.
@@ -35,7 +36,8 @@ With all agents in view, the same is below /agents/NAME.`
 type tree struct {
 	root    Root
 	life    context.Context
-	brief   bool // the server lives for one request
+	brief   bool        // the server lives for one request
+	part    *share.Part // of what it makes the daemon keep; nil: nobody counts
 	server  *sdk.Server
 	follows follows
 }

@@ -7,6 +7,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // follows are the streams that clients of a server have subscribed to, by URI.
@@ -24,6 +25,9 @@ type follow struct {
 
 // maxFollows is how many streams a server watches at once.
 const maxFollows = 100
+
+// followBytes is about what a follow takes.
+const followBytes = usualBytes + 8<<10
 
 func (t *tree) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	uri := req.Params.URI
@@ -48,9 +52,13 @@ func (t *tree) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	if len(f.all) == maxFollows {
 		return told(ctx, p, fsys.E(fsys.Busy, "too many streams are subscribed to"))
 	}
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := t.open(ctx, node, fsys.Read)
 	if err != nil {
 		return told(ctx, p, err)
+	}
+	if !t.part.Reserve(share.Files, followBytes) {
+		h.Close()
+		return told(ctx, p, share.ErrFull)
 	}
 	life, end := context.WithCancel(t.life)
 	if f.all == nil {
@@ -58,6 +66,7 @@ func (t *tree) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	}
 	f.all[uri] = &follow{1, end}
 	go func() { // until end
+		defer t.part.Give(share.Files, followBytes)
 		defer h.Close()
 		t.tell(life, uri, node, h, info.Size)
 	}()

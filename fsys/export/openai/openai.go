@@ -141,12 +141,24 @@ func (r *request) set(name string, value any) {
 	r.fields[name] = line[:len(line)-1]
 }
 
+// decoded is about how many times as much as its text a request takes, with what
+// is made of it.
+const decoded = 3
+
 // ask makes a job of the request and answers with what comes of it.
 func (c *call) ask(kind string) (err error) {
 	end := c.s.Begin("OpenAI " + kind)
 	defer func() { end(err) }()
 	ctx := c.s.R.Context()
+	h, err := fsys.OpenPath(ctx, c.compute, "new", fsys.Read|fsys.Write) // before the body comes, for who may not
+	if err != nil {
+		return err
+	}
+	h.Close()
 	body, err := c.s.Body()
+	if err == nil {
+		err = c.s.Keep(decoded * int64(len(body)))
+	}
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,9 @@ func (s *Session) put() error {
 	if err != nil {
 		return err
 	}
+	if err := s.writable(); err != nil {
+		return err
+	}
 	body, err := s.Body()
 	if err != nil {
 		return err
@@ -72,6 +75,9 @@ func (s *Session) patch() error {
 		}
 		flag = fsys.Write
 	}
+	if err := s.writable(); err != nil {
+		return err
+	}
 	body, err := s.Body()
 	if err != nil {
 		return err
@@ -97,6 +103,37 @@ func (s *Session) patch() error {
 		}
 		return s.written(ctx, node, true)
 	})
+}
+
+// writable refuses before a body comes what would be refused after: a file that
+// the client may not write, or that is not there and cannot be made.
+func (s *Session) writable() error {
+	ctx := s.R.Context()
+	node, err := s.Walk(ctx, s.Path...)
+	if err == nil {
+		h, err := node.Open(ctx, fsys.Write)
+		if err == nil {
+			h.Close() // nothing was written, so nothing is done
+		}
+		return err
+	}
+	if fsys.CodeOf(err) != fsys.NotExist || s.R.Method != http.MethodPut {
+		return err
+	}
+	dir, _, err := s.parent(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := dir.Stat(ctx)
+	switch {
+	case err != nil:
+		return err
+	case info.Kind != fsys.Directory:
+		return fsys.NotDir
+	case info.Perm&0o222 == 0:
+		return fsys.E(fsys.Permission, "nothing can be made in this directory")
+	}
+	return nil
 }
 
 // writeAll writes p and ends h in order.

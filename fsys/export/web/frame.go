@@ -58,6 +58,8 @@ type Frame struct {
 	Info    *FrameInfo  `json:"info,omitempty"`
 	Entries []FrameInfo `json:"entries,omitempty"`
 	Error   *FrameError `json:"error,omitempty"`
+
+	bytes int64 // taken for it
 }
 
 // FrameInfo describes a file.
@@ -106,6 +108,23 @@ func (f *Frame) payload() ([]byte, error) {
 	}
 	p, err := base64.StdEncoding.DecodeString(f.Base64)
 	return p, fsys.Wrap(fsys.Invalid, "base64", err)
+}
+
+// count is how much a read may return.
+func (f *Frame) count() int64 {
+	if f.Count <= 0 || f.Count > maxRead {
+		return maxRead
+	}
+	return f.Count
+}
+
+// cost is about what f takes that it does not carry: of a read the data, as it
+// is read, in the answer, and as JSON.
+func (f *Frame) cost() int64 {
+	if f.Op == "read" {
+		return askBytes + 3*f.count()
+	}
+	return askBytes
 }
 
 // names are those in Path.

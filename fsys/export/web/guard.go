@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // guarded is the way to everything: what no request may do is refused here.
@@ -23,6 +24,11 @@ func (s *Server) guarded(at net.Addr) http.Handler {
 		s.serving.Add(1)
 		defer s.serving.Done()
 		began := time.Now()
+		conn, _ := r.Context().Value(connKey{}).(net.Conn)
+		if c := countedOf(conn); c != nil {
+			r = r.WithContext(context.WithValue(r.Context(), headKey{}, c.begin()))
+			defer c.end()
+		}
 		out := &writer{ResponseWriter: w, control: http.NewResponseController(w), patience: s.WriteTimeout}
 		defer func() {
 			p := recover()
@@ -90,7 +96,6 @@ func (s *Server) serve(w *writer, r *http.Request, loopback bool) {
 		return
 	}
 	session.Path, session.slash = path, slash
-	defer session.release()
 	if app != nil {
 		app.Serve(session)
 		return
@@ -101,10 +106,8 @@ func (s *Server) serve(w *writer, r *http.Request, loopback bool) {
 // admit finds out who sent r and begins its session, which ends with leave.
 func (s *Server) admit(w *writer, r *http.Request) (_ *Session, leave func(), err error) {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
-	if c, ok := conn.(*tls.Conn); ok {
-		conn = c.NetConn()
-	}
-	if c, ok := conn.(*counted); ok {
+	c := countedOf(conn)
+	if c != nil {
 		conn = c.Conn
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -116,7 +119,8 @@ func (s *Server) admit(w *writer, r *http.Request) (_ *Session, leave func(), er
 		}
 		return nil, nil, err
 	}
-	if err := s.enter(grant.Caller); err != nil {
+	part, err := s.join(c, r, grant.by())
+	if err != nil {
 		cancel(nil)
 		return nil, nil, err
 	}
@@ -133,11 +137,38 @@ func (s *Server) admit(w *writer, r *http.Request) (_ *Session, leave func(), er
 	leave = func() {
 		close(stop)
 		cancel(nil)
-		s.leave(grant.Caller)
+		part.Close()
+		s.leave(grant.by())
 	}
-	ctx = fsys.WithCaller(ctx, grant.Caller)
+	ctx = fsys.WithCredential(ctx, grant.Caller, grant.by())
 	w.over = grant.over
-	return &Session{Grant: grant, W: w, R: r.WithContext(ctx), server: s, out: w}, leave, nil
+	return &Session{Grant: grant, W: w, R: r.WithContext(ctx), Part: part, server: s, out: w}, leave, nil
+}
+
+// headKey is of how long the head of a request was.
+type headKey struct{}
+
+// join makes room for a request of who is by, on the connection c if that is
+// known.
+func (s *Server) join(c *counted, r *http.Request, by string) (*share.Part, error) {
+	if err := s.enter(by); err != nil {
+		return nil, err
+	}
+	var err error
+	if c != nil {
+		err = c.join(by)
+	}
+	if err == nil {
+		head, _ := r.Context().Value(headKey{}).(int64)
+		part, ok := s.Pool.Open(by, share.Terms{Speaks: "http", Kind: share.Requests, Base: requestBytes + 2*head, Own: ownBytes})
+		if ok {
+			part.Requests.Add(1)
+			return part, nil
+		}
+		err = share.ErrFull
+	}
+	s.leave(by)
+	return nil, err
 }
 
 var errRevoked = failed(http.StatusUnauthorized, fsys.Permission, "the token was revoked or has expired")

@@ -88,7 +88,7 @@ func TestSmuggledRequests(t *testing.T) {
 // A body that comes by the byte keeps nobody waiting for long, however long it
 // is said to be.
 func TestSlowBody(t *testing.T) {
-	s := &web.Server{MaxBody: 1 << 20, MaxBodies: 1 << 20, ReadTimeout: 300 * time.Millisecond, Attach: attach(fsys.NewTable(fsys.Entry{Name: "new", Node: echo()}))}
+	s := &web.Server{MaxBody: 1 << 20, ReadTimeout: 300 * time.Millisecond, Attach: attach(fsys.NewTable(fsys.Entry{Name: "new", Node: echo()}))}
 	url := serve(t, s)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // entry is a line of a directory.
@@ -27,9 +28,12 @@ func entryOf(name string, info fsys.Info) entry {
 
 // entries returns what is in dir. What is gone before it can be looked at is
 // left out.
-func entries(ctx context.Context, dir fsys.Node) ([]entry, error) {
+func (s *Session) entries(ctx context.Context, dir fsys.Node) ([]entry, error) {
 	list, err := fsys.List(ctx, dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Keep(share.List(list) + int64(len(list))*lineBytes); err != nil {
 		return nil, err
 	}
 	all := make([]entry, 0, len(list))
@@ -46,8 +50,11 @@ func entries(ctx context.Context, dir fsys.Node) ([]entry, error) {
 	return all, nil
 }
 
+// lineBytes is about what an entry of a listing takes, and again as JSON.
+const lineBytes = 400
+
 func (s *Session) list(ctx context.Context, dir fsys.Node) error {
-	all, err := entries(ctx, dir)
+	all, err := s.entries(ctx, dir)
 	if err != nil {
 		return err
 	}

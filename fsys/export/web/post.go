@@ -20,18 +20,10 @@ var short = map[string]struct {
 // post writes the body to a Message file and answers with the reply. Without a
 // body it takes what a file gives away.
 func (s *Session) post() error {
-	body, err := s.Body()
-	if err != nil {
-		return err
-	}
-	path := s.Path
+	path, text := s.Path, ""
 	if len(path) == 3 && path[0] == agentsDir {
 		if form, ok := short[path[2]]; ok {
-			path = slices.Concat(path[:2], form.path)
-			if form.text != "" && len(body) > 0 {
-				return fsys.E(fsys.Invalid, form.text+" has no body")
-			}
-			body = append([]byte(form.text), body...)
+			path, text = slices.Concat(path[:2], form.path), form.text
 		}
 	}
 	ctx := s.R.Context()
@@ -43,18 +35,23 @@ func (s *Session) post() error {
 	switch {
 	case err != nil:
 		return err
-	case len(body) == 0 && info.Kind == fsys.Stream:
-		return s.takeAway(ctx, node)
+	case info.Kind == fsys.Stream && s.R.ContentLength <= 0:
+		body, err := s.Body() // which may be empty, of a length that was not said
+		if err != nil {
+			return err
+		}
+		if len(body) == 0 {
+			return s.takeAway(ctx, node)
+		}
+		fallthrough
 	case info.Kind != fsys.Message:
 		return fsys.E(fsys.Unsupported, "only a message file answers a POST, and this is a "+info.Kind.String()+"; PUT writes it, PATCH appends")
-	case len(body) == 0:
-		return fsys.E(fsys.Invalid, "the request is empty")
 	}
-	h, err := node.Open(ctx, fsys.Read|fsys.Write)
+	h, err := s.Open(ctx, node, fsys.Read|fsys.Write) // before the body comes, for who may not
 	if err != nil {
 		return err
 	}
-	reply, err := s.converse(ctx, h, body)
+	reply, err := s.ask(ctx, h, text)
 	if err != nil {
 		h.Close()
 		return err
@@ -65,6 +62,22 @@ func (s *Session) post() error {
 	return s.reply(reply)
 }
 
+// ask writes the body to h, or text, which has none, and returns the reply.
+func (s *Session) ask(ctx context.Context, h fsys.Handle, text string) ([]byte, error) {
+	body, err := s.Body()
+	switch {
+	case err != nil:
+		return nil, err
+	case text != "" && len(body) > 0:
+		return nil, fsys.E(fsys.Invalid, text+" has no body")
+	case text != "":
+		body = []byte(text)
+	case len(body) == 0:
+		return nil, fsys.E(fsys.Invalid, "the request is empty")
+	}
+	return s.converse(ctx, h, body)
+}
+
 func (s *Session) converse(ctx context.Context, h fsys.Handle, body []byte) ([]byte, error) {
 	for rest := body; len(rest) > 0; {
 		n, err := fsys.WriteAt(ctx, h, rest, 0)
@@ -72,6 +85,9 @@ func (s *Session) converse(ctx context.Context, h fsys.Handle, body []byte) ([]b
 			return nil, err
 		}
 		rest = rest[n:]
+	}
+	if err := s.Keep(fsys.Held(h)); err != nil {
+		return nil, err
 	}
 	return s.readAll(ctx, h)
 }
@@ -90,7 +106,7 @@ func (s *Session) reply(text []byte) error {
 
 // takeAway reads what is then gone. It is gone only when it was sent.
 func (s *Session) takeAway(ctx context.Context, node fsys.Node) error {
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := s.Open(ctx, node, fsys.Read)
 	if err != nil {
 		return err
 	}

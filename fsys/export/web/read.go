@@ -86,7 +86,7 @@ func (s *Session) head(info fsys.Info) error {
 // getFile serves what has an end: a file, or what a Message file says without
 // being asked.
 func (s *Session) getFile(ctx context.Context, node fsys.Node, info fsys.Info) error {
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := s.Open(ctx, node, fsys.Read)
 	if err != nil {
 		return err
 	}
@@ -107,9 +107,15 @@ func (s *Session) getFile(ctx context.Context, node fsys.Node, info fsys.Info) e
 	if strings.Count(s.R.Header.Get("Range"), ",") >= maxRanges {
 		s.R.Header.Del("Range") // so a server may, and the answer is no longer than the file
 	}
+	if err := s.Keep(copyBytes); err != nil {
+		return err
+	}
 	http.ServeContent(&explained{s.out, false}, s.R, "", info.ModTime, content)
 	return nil
 }
+
+// copyBytes is what is read of a file at once to send it.
+const copyBytes = 32 << 10
 
 // maxRanges is how many parts of a file are sent in one answer: each costs
 // more to send than to ask for.
@@ -182,10 +188,12 @@ func (s *Session) readAll(ctx context.Context, h fsys.Handle) ([]byte, error) {
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
-	b := make([]byte, 0, 512)
+	var b []byte
 	for {
 		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			if b, err = s.Grow(b); err != nil {
+				return nil, err
+			}
 		}
 		n, err := fsys.ReadAt(ctx, h, b[len(b):cap(b)], int64(len(b)))
 		b = b[:len(b)+n]
@@ -245,7 +253,7 @@ func (s *Session) getStream(ctx context.Context, node fsys.Node, info fsys.Info)
 	if err != nil {
 		return err
 	}
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := s.Open(ctx, node, fsys.Read)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A Peer is what the transport knows about a client.
@@ -27,6 +28,9 @@ type Grant struct {
 	// Agent is whose tree it is: /agents/Agent in Root. Empty for who sees
 	// all.
 	Agent string
+	// By is whose share it is: the token or the socket that proved who it is.
+	// Empty: Caller's.
+	By string
 	// Done, if not nil, is closed when the grant is revoked or has expired.
 	Done <-chan struct{}
 }
@@ -40,6 +44,13 @@ func (g Grant) over() bool {
 	default:
 		return false
 	}
+}
+
+func (g Grant) by() string {
+	if g.By == "" {
+		return string(g.Caller)
+	}
+	return g.By
 }
 
 // A Server serves a tree. The zero value of a limit means its default. A
@@ -67,9 +78,11 @@ type Server struct {
 	Hosts []string
 
 	MaxBody      int64         // of one request; default 16 MiB
-	MaxBodies    int64         // of all requests that are being received; default 64 MiB
-	MaxConns     int           // default 4,096
-	MaxRequests  int           // of one caller at once, also streams; default 2,048
+	MaxConns     int           // of one listener; default 4,096
+	MaxRequests  int           // of one token or socket at once, also streams; default 2,048
+	Pool         *share.Pool   // bounds what all requests and connections make the daemon hold; nil: nothing does
+	SocketBy     string        // whose share connections to Unix sockets have; empty: strangers'
+	HelloTimeout time.Duration // for the first frame of a WebSocket; default 10 s
 	WriteTimeout time.Duration // for a client to take a part of an answer; default 30 s
 	ReadTimeout  time.Duration // for a client to send a part of a body; default 30 s
 	Heartbeat    time.Duration // between signs of life on a silent stream; default 15 s
@@ -84,15 +97,13 @@ type Server struct {
 	once    sync.Once
 	ctx     context.Context
 	end     context.CancelCauseFunc
-	bodies  *allowance
-	conns   chan struct{}
 	turns   [64]chan struct{} // of conditional changes, by path
 	serving sync.WaitGroup
 
 	mu      sync.Mutex
 	closed  bool
 	servers map[*http.Server]struct{}
-	callers map[fsys.Caller]int
+	callers map[string]int // requests under way, by Grant.By
 }
 
 // errEnding is why what is under way ends when the server does.
@@ -102,8 +113,8 @@ func (s *Server) init() {
 	s.once.Do(func() {
 		s.ctx, s.end = context.WithCancelCause(context.Background())
 		s.MaxBody = orDefault(s.MaxBody, 16<<20)
-		s.bodies = newAllowance(max(orDefault(s.MaxBodies, 64<<20), s.MaxBody))
-		s.conns = make(chan struct{}, orDefault(s.MaxConns, 4096))
+		s.MaxConns = orDefault(s.MaxConns, 4096)
+		s.HelloTimeout = orDefault(s.HelloTimeout, 10*time.Second)
 		s.MaxRequests = orDefault(s.MaxRequests, 2048)
 		s.WriteTimeout = orDefault(s.WriteTimeout, 30*time.Second)
 		s.ReadTimeout = orDefault(s.ReadTimeout, 30*time.Second)
@@ -118,7 +129,7 @@ func (s *Server) init() {
 			s.turns[i] = make(chan struct{}, 1)
 		}
 		s.servers = map[*http.Server]struct{}{}
-		s.callers = map[fsys.Caller]int{}
+		s.callers = map[string]int{}
 	})
 }
 
@@ -146,7 +157,16 @@ func (s *Server) Serve(l net.Listener) error {
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, conn)
 		},
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if c := countedOf(conn); c != nil && state == http.StateIdle {
+				c.visit.Idle()
+			}
+		},
+		Protocols: new(http.Protocols),
 	}
+	// HTTP/2 would keep for each connection what a client sends of many requests
+	// before anybody has asked who it is.
+	hs.Protocols.SetHTTP1(true)
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -155,8 +175,9 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	s.servers[hs] = struct{}{}
 	s.mu.Unlock()
-	l = &limited{Listener: l, conns: s.conns, done: s.ctx.Done()}
-	if _, ok := l.Addr().(*net.TCPAddr); ok && s.TLS != nil {
+	secure := s.spoken(l)
+	l = s.limit(l)
+	if secure {
 		l = tls.NewListener(l, s.TLS) // outermost, as http.Server looks for it
 	}
 	err := hs.Serve(l)
@@ -164,6 +185,12 @@ func (s *Server) Serve(l net.Listener) error {
 		return nil
 	}
 	return err
+}
+
+// spoken reports whether TLS is spoken at l.
+func (s *Server) spoken(l net.Listener) bool {
+	_, ok := l.Addr().(*net.TCPAddr)
+	return ok && s.TLS != nil
 }
 
 // Shutdown ends streams, cancels what every client is waiting for, and waits
@@ -198,21 +225,21 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enter admits one more request of caller.
-func (s *Server) enter(caller fsys.Caller) error {
+// enter admits one more request of who is by.
+func (s *Server) enter(by string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.callers[caller] >= s.MaxRequests {
+	if s.callers[by] >= s.MaxRequests {
 		return fsys.E(fsys.Busy, "too many requests of yours are under way; try again when some have ended")
 	}
-	s.callers[caller]++
+	s.callers[by]++
 	return nil
 }
 
-func (s *Server) leave(caller fsys.Caller) {
+func (s *Server) leave(by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.callers[caller]--; s.callers[caller] == 0 {
-		delete(s.callers, caller)
+	if s.callers[by]--; s.callers[by] == 0 {
+		delete(s.callers, by)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // A Session is a request whose sender was let in.
@@ -17,11 +18,11 @@ type Session struct {
 	Path []string // of the URL
 	W    http.ResponseWriter
 	R    *http.Request // its context has the caller, and ends with the client, the grant or the server
+	Part *share.Part   // of what the request makes the daemon keep, until it has been answered
 
 	server *Server
 	out    *writer
 	slash  bool // the URL ends with one
-	held   int64
 }
 
 // An App answers requests below some path in another language than the
@@ -166,8 +167,9 @@ func (s *Session) parent(ctx context.Context) (dir fsys.Node, name string, err e
 	return dir, s.Path[last], err
 }
 
-// Body returns the whole body, up to the limit of the server. It counts until
-// the answer is given.
+// Body returns the whole body, up to the limit of the server. Ask for it when
+// nothing else is in the way of the request: it is counted as it comes, until the
+// answer is given.
 func (s *Session) Body() ([]byte, error) {
 	r, max := s.R, s.server.MaxBody
 	if r.ContentLength > max {
@@ -175,26 +177,18 @@ func (s *Session) Body() ([]byte, error) {
 	}
 	defer s.out.control.SetReadDeadline(time.Time{}) // so that the client can still be seen to go
 	var body []byte
-	if r.ContentLength > 0 {
-		if err := s.take(r.ContentLength); err != nil {
-			return nil, err
-		}
-		body = make([]byte, 0, min(r.ContentLength, 64<<10))
-	}
 	for began := time.Now(); ; {
-		s.out.control.SetReadDeadline(s.server.patience(began, len(body)))
 		if len(body) == cap(body) {
-			body = append(body, make([]byte, 512)...)[:len(body)]
+			var err error
+			if body, err = s.Grow(body); err != nil {
+				return nil, err
+			}
 		}
+		s.out.control.SetReadDeadline(s.server.patience(began, len(body)))
 		n, err := r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		if int64(len(body)) > max {
 			return nil, s.tooLarge()
-		}
-		if more := int64(len(body)) - s.held; more > 0 {
-			if err := s.take(more + 64<<10); err != nil {
-				return nil, err
-			}
 		}
 		switch {
 		case err == io.EOF && s.over():
@@ -235,22 +229,33 @@ func (s *Session) tooLarge() error {
 	return fsys.E(fsys.TooLarge, "the body of a request is longer than this server takes")
 }
 
-func (s *Session) take(n int64) error {
-	ctx, cancel := context.WithTimeoutCause(s.R.Context(), s.server.ReadTimeout, fsys.E(fsys.Busy, "too much is being sent to this server at once; try again"))
-	defer cancel()
-	if err := s.server.bodies.take(ctx, n); err != nil {
-		return err
+// Keep takes account of n bytes that the request makes the daemon keep, and
+// waits up to a second for room if it must.
+func (s *Session) Keep(n int64) error { return s.Part.Wait(s.R.Context(), share.Data, n) }
+
+// Grow returns b with room for as much again, and takes account of that.
+func (s *Session) Grow(b []byte) ([]byte, error) {
+	had := int64(cap(b))
+	want := max(512, 2*had)
+	if err := s.Keep(want); err != nil {
+		return b, err
 	}
-	s.held += n
-	return nil
+	b = append(make([]byte, 0, want), b...)
+	s.Part.Give(share.Data, had)
+	return b, nil
 }
 
-// release gives back what the body took.
-func (s *Session) release() {
-	if s.held > 0 {
-		s.server.bodies.give(s.held)
-		s.held = 0
+// Open opens n, and takes account of what the open file keeps.
+func (s *Session) Open(ctx context.Context, n fsys.Node, flag fsys.Flag) (fsys.Handle, error) {
+	h, err := n.Open(ctx, flag)
+	if err == nil && !s.Part.Reserve(share.Files, fsys.Held(h)) {
+		h.Close()
+		err = share.ErrFull
 	}
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // Wait returns the longest that a read may block; 0 is for ever.

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"agent9/fsys"
+	"agent9/fsys/share"
 )
 
 // Bounds of one WebSocket.
@@ -42,7 +45,7 @@ func (s *Session) socket() error {
 	// The connection outlives what it is told to end with, to say so.
 	life, hangUp := context.WithCancel(context.WithoutCancel(s.R.Context()))
 	ctx, cancel := context.WithCancel(s.R.Context())
-	k := &socket{s: s, conn: conn, life: life, root: root, files: map[int64]opened{}, running: map[int64]*running{}, room: make(chan struct{}, maxUnderWay), held: newAllowance(maxHeld)}
+	k := &socket{s: s, conn: conn, life: life, root: root, files: map[int64]opened{}, running: map[int64]*running{}, room: make(chan struct{}, maxUnderWay), held: newCredit(maxHeld)}
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		k.keepAlive(ctx)
@@ -75,7 +78,7 @@ type socket struct {
 	root fsys.Node
 	work sync.WaitGroup
 	room chan struct{}
-	held *allowance
+	held *credit
 
 	writing sync.Mutex
 
@@ -88,18 +91,40 @@ type socket struct {
 type opened struct {
 	node   fsys.Node
 	handle fsys.Handle
+	bytes  *atomic.Int64 // taken for it
+}
+
+// About what a file that is open takes, and a request under way, besides what
+// they carry.
+const (
+	fileBytes = 1 << 10
+	askBytes  = 8 << 10
+)
+
+// count takes account of what o keeps now.
+func (k *socket) count(o opened) {
+	now := fileBytes + fsys.Held(o.handle)
+	k.s.Part.Charge(share.Files, now-o.bytes.Swap(now))
+}
+
+// forget gives back what was taken for o.
+func (k *socket) forget(o opened) {
+	k.s.Part.Fids.Add(-1)
+	k.s.Part.Give(share.Files, o.bytes.Load())
 }
 
 // running is a request under way.
 type running struct {
 	cancel context.CancelFunc
-	credit *allowance // of a watch
+	credit *credit // of a watch
 }
 
 // serve reads requests until the client has gone or ctx has ended.
 func (k *socket) serve(ctx context.Context) {
+	hello := time.AfterFunc(k.s.server.HelloTimeout, func() { k.conn.CloseNow() })
+	defer hello.Stop()
 	for {
-		kind, text, err := k.conn.Read(k.life)
+		kind, text, err := k.next(hello)
 		if err != nil {
 			return
 		}
@@ -107,14 +132,16 @@ func (k *socket) serve(ctx context.Context) {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&f); err != nil || kind != websocket.MessageText {
+			k.s.Part.Give(share.Data, int64(cap(text)))
 			k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "this is not a frame of JSON"))
 			continue
 		}
 		if f.Op == "cancel" || f.Op == "credit" {
+			k.s.Part.Give(share.Data, int64(cap(text)))
 			k.control(f)
 			continue
 		}
-		size := int64(len(text))
+		size := int64(cap(text))
 		if k.held.take(ctx, size) != nil {
 			return
 		}
@@ -125,6 +152,40 @@ func (k *socket) serve(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// next returns the next frame, whose capacity is taken of the part. Once it has
+// begun it comes as fast as a body must, and the first one soon after the
+// upgrade, or the connection ends.
+func (k *socket) next(hello *time.Timer) (kind websocket.MessageType, text []byte, err error) {
+	kind, r, err := k.conn.Reader(k.life)
+	if err != nil {
+		return kind, nil, err
+	}
+	hello.Stop()
+	server, began := k.s.server, time.Now()
+	late := time.AfterFunc(server.ReadTimeout, func() { k.conn.CloseNow() })
+	defer late.Stop()
+	for {
+		if len(text) == cap(text) {
+			if text, err = k.s.Grow(text); err != nil {
+				k.conn.Close(websocket.StatusTryAgainLater, fsys.ReasonOf(err))
+				break
+			}
+		}
+		var n int
+		n, err = r.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if err != nil {
+			break
+		}
+		late.Reset(time.Until(server.patience(began, len(text))))
+	}
+	if err == io.EOF {
+		return kind, text, nil
+	}
+	k.s.Part.Give(share.Data, int64(cap(text)))
+	return kind, nil, err
 }
 
 // control serves what is about another request. Only a mistake is
@@ -149,7 +210,7 @@ func (k *socket) start(ctx context.Context, f Frame, size int64) {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &running{cancel: cancel}
 	if f.Op == "watch" {
-		r.credit = newAllowance(max(f.Credit, 0))
+		r.credit = newCredit(max(f.Credit, 0))
 	}
 	k.mu.Lock()
 	taken := k.running[f.ID] != nil
@@ -157,23 +218,40 @@ func (k *socket) start(ctx context.Context, f Frame, size int64) {
 		k.running[f.ID] = r
 	}
 	k.mu.Unlock()
-	if taken {
+	part := k.s.Part
+	release := func() {
 		cancel()
 		<-k.room
 		k.held.give(size)
+		part.Give(share.Data, size)
+	}
+	if taken {
+		release()
 		k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "a request with this id is under way"))
 		return
 	}
 	k.work.Go(func() {
-		reply, err := k.perform(ctx, f, r)
+		var reply Frame
+		cost := f.cost() + size // which is there again as a Frame
+		var err error
+		if f.Op == "close" || f.Op == "drop" {
+			part.Charge(share.Requests, cost) // what gives something back is never refused
+		} else {
+			err = part.Wait(ctx, share.Requests, cost)
+		}
+		part.Requests.Add(1)
+		if err == nil {
+			defer part.Give(share.Requests, cost)
+			reply, err = k.perform(ctx, f, r)
+		}
+		part.Requests.Add(-1)
 		k.mu.Lock()
 		delete(k.running, f.ID)
 		k.mu.Unlock()
-		cancel()
-		<-k.room
-		k.held.give(size)
+		release()
 		reply.ID = f.ID
 		k.answer(reply, err)
+		part.Give(share.Data, reply.bytes)
 	})
 }
 
@@ -310,7 +388,13 @@ func (k *socket) keep(id int64, n fsys.Node, h fsys.Handle) error {
 	case len(k.files) >= maxFiles:
 		return fsys.E(fsys.Busy, "too many files are open; close some")
 	}
-	k.files[id] = opened{n, h}
+	o := opened{n, h, new(atomic.Int64)}
+	o.bytes.Store(fileBytes + fsys.Held(h))
+	if !k.s.Part.Reserve(share.Files, o.bytes.Load()) {
+		return share.ErrFull
+	}
+	k.s.Part.Fids.Add(1)
+	k.files[id] = o
 	return nil
 }
 
@@ -339,8 +423,10 @@ func (k *socket) useFile(ctx context.Context, f Frame, r *running) (Frame, error
 	h := o.handle
 	switch f.Op {
 	case "close":
+		defer k.forget(o)
 		return Frame{}, fsys.Finish(ctx, h)
 	case "drop":
+		defer k.forget(o)
 		return Frame{}, h.Close()
 	case "sync":
 		return Frame{}, fsys.Sync(ctx, h)
@@ -352,11 +438,10 @@ func (k *socket) useFile(ctx context.Context, f Frame, r *running) (Frame, error
 			return Frame{}, err
 		}
 		n, err := fsys.WriteAt(ctx, h, p, f.Offset)
+		k.count(o)
 		return Frame{Count: int64(n)}, err
 	}
-	if f.Count <= 0 || f.Count > maxRead {
-		f.Count = maxRead
-	}
+	f.Count = f.count()
 	p := make([]byte, min(f.Count, 4<<10))
 	n, err := fsys.ReadAt(ctx, h, p, f.Offset)
 	if n == len(p) && f.Count > int64(n) {
@@ -377,7 +462,7 @@ func readReply(p []byte, off int64, err error) (Frame, error) {
 }
 
 // watch sends what comes, as far as the credit goes; the answer is the end.
-func (k *socket) watch(ctx context.Context, f Frame, h fsys.Handle, credit *allowance) (Frame, error) {
+func (k *socket) watch(ctx context.Context, f Frame, h fsys.Handle, credit *credit) (Frame, error) {
 	buf := make([]byte, eventRoom)
 	for off := f.Offset; ; {
 		room, err := credit.some(ctx, eventRoom)
@@ -447,7 +532,11 @@ func (k *socket) usePath(ctx context.Context, f Frame) (Frame, error) {
 	if err != nil {
 		return Frame{}, err
 	}
-	reply := Frame{Entries: make([]FrameInfo, 0, len(list))}
+	took := share.List(list) + int64(len(list))*lineBytes
+	if err := k.s.Part.Wait(ctx, share.Data, took); err != nil {
+		return Frame{}, err
+	}
+	reply := Frame{bytes: took, Entries: make([]FrameInfo, 0, len(list))}
 	for _, e := range list {
 		info, err := e.Node.Stat(ctx)
 		switch {

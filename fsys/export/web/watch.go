@@ -38,7 +38,7 @@ func (s *Session) watch(ctx context.Context, node fsys.Node, info fsys.Info) err
 	if err != nil {
 		return err
 	}
-	h, err := node.Open(ctx, fsys.Read)
+	h, err := s.Open(ctx, node, fsys.Read)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,11 @@ func (w *watcher) got(n int) error {
 		info, err := w.node.Stat(w.ctx)
 		w.ids = err == nil && info.Size >= w.f.off
 	}
+	had := cap(w.held)
 	w.held = append(w.held, w.f.buf[:n]...)
+	if err := w.s.Keep(2 * int64(cap(w.held)-had)); err != nil { // what is sent is as long
+		return err
+	}
 	return w.send(len(w.held) > maxLine)
 }
 
