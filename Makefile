@@ -25,7 +25,7 @@ test: check
 # prints, has the same random numbers again. Then hostile clients, 10,000 of them.
 soak:
 	AGENT9_KILLS=$${AGENT9_KILLS:-200} $(GO) test -count=1 -timeout 120m -run '^(TestCrash|TestLoadComesDown)$$' -v ./cmd/agentd
-	AGENT9_HOSTILE=full $(GO) test -count=1 -timeout 60m -run '^TestHostileClients$$' -v ./cmd/agentd
+	AGENT9_HOSTILE=full $(GO) test -count=1 -timeout 60m -run '^(TestHostileClients|TestNobodyTakesItAll)$$' -v ./cmd/agentd
 
 # The kernel's own 9P client on more kernels.
 test-kernels: build

@@ -239,13 +239,13 @@ type witness struct {
 }
 
 // witness begins with root, which nobody else uses until it ends.
-func (s scale) witness(root *tree) *witness {
+func (s scale) witness(root *tree, path string) *witness {
 	w := &witness{stop: make(chan struct{}), enough: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		for {
 			start := time.Now()
-			if _, w.err = root.tryRead("version"); w.err != nil {
+			if _, w.err = root.tryRead(path); w.err != nil {
 				return
 			}
 			if w.took = append(w.took, time.Since(start)); len(w.took) == s.samples {
@@ -534,14 +534,14 @@ func TestHostileClients(t *testing.T) {
 	root := d.root()
 	root.mkdir("agents", "alice")
 	// What the first of all requests leaves is not the attackers'.
-	calm := s.witness(root).end(t)
+	calm := s.witness(root, "version").end(t)
 	d.signal(freeMemory)
 	before := d.use(t, root)
 	t.Logf("before: %+v; of a request the median is %v, the p99 %v", before, calm.median, calm.p99)
 
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
-			w := s.witness(d.as(t).root())
+			w := s.witness(d.as(t).root(), "version")
 			a.do(t, d, s)
 			during := d.use(t, root)
 			beside := w.end(t)
