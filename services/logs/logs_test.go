@@ -220,6 +220,22 @@ func TestRefusalsCanBeRead(t *testing.T) {
 	l.Refused(t.Context(), "/x", "open", fsys.Permission) // has nobody to tell, and does not panic
 }
 
+// What one token is refused does not use up the lines of another one's, or of the
+// operator's socket, in the same name.
+func TestRefusalsByToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, mem.New(), logs.Options{})
+		defer l.End()
+		for range 1_000 {
+			l.Refused(fsys.WithCredential(t.Context(), fsys.Operator, "token 1"), "/config", "write", fsys.Permission)
+		}
+		require.Len(t, lines(t, l, "errors", 10_000), 256)
+		l.Refused(fsys.WithCredential(t.Context(), fsys.Operator, "token 2"), "/x", "open", fsys.NotExist)
+		l.Refused(fsys.WithCaller(t.Context(), fsys.Operator), "/y", "open", fsys.NotExist)
+		require.Len(t, lines(t, l, "errors", 10_000), 258)
+	})
+}
+
 // Who asks again and again for what is refused fills no disk, and is told of
 // in numbers; others still have their lines.
 func TestRefusalsAreBounded(t *testing.T) {

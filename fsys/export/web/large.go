@@ -15,7 +15,10 @@ const pieceBytes = 64 << 10
 // getLarge sends what h says as it is read. Each open of a large file is a new one, so
 // parts of it are not to be had.
 func (s *Session) getLarge(ctx context.Context, node fsys.Node) error {
-	h, err := node.Open(ctx, fsys.Read)
+	if err := s.Keep(pieceBytes); err != nil {
+		return err
+	}
+	h, err := s.Open(ctx, node, fsys.Read)
 	if err != nil {
 		return err
 	}
@@ -70,7 +73,10 @@ func (s *Session) putLarge(node fsys.Node) error {
 	if s.R.Method == http.MethodPut {
 		flag = fsys.Write | fsys.Trunc
 	}
-	h, err := node.Open(ctx, flag)
+	if err := s.Keep(pieceBytes); err != nil {
+		return err
+	}
+	h, err := s.Open(ctx, node, flag)
 	if err != nil {
 		return err
 	}
