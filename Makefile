@@ -26,6 +26,7 @@ test: check
 soak:
 	AGENT9_KILLS=$${AGENT9_KILLS:-200} $(GO) test -count=1 -timeout 120m -run '^(TestCrash|TestLoadComesDown)$$' -v ./cmd/agentd
 	AGENT9_HOSTILE=full $(GO) test -count=1 -timeout 60m -run '^(TestHostileClients|TestNobodyTakesItAll)$$' -v ./cmd/agentd
+	AGENT9_MONEY=full $(GO) test -count=1 -timeout 60m -run '^TestMoneyHolds$$' -v ./services/compute
 
 # The kernel's own 9P client on more kernels.
 test-kernels: build

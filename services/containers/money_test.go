@@ -260,3 +260,23 @@ func TestClose(t *testing.T) {
 	y.ended(strings.TrimPrefix(dir, "sessions/"), containers.Failed, "interrupted")
 	y.refused("new", "true", fsys.Unavailable, "shutting down")
 }
+
+// A cost that is named bounds what is not: a session whose time is named is
+// refused when that costs more, others end when it is spent. What waits does not
+// begin when the account is overdrawn meanwhile.
+func TestNamedCostAndNamedTime(t *testing.T) {
+	y := newYard(t, fake.Options{})
+	y.policy(`{"price_per_second_microusd":10,"max_concurrent":1}`)
+	y.refused("new", `{"commands":[{"command":"true","time_s":100}],"max_cost_microusd":1000}`, fsys.Exhausted, "may take 130 seconds, which cost 1300 µ$")
+	y.refused("new", `{"commands":["true"],"limits":{"time_s":100},"max_cost_microusd":1000}`, fsys.Exhausted, "may take 130 seconds")
+	y.must(fsys.WriteFile(y.ctx, y.account.Root(), "limits", []byte(`{"total_microusd":100000,"approval_threshold_microusd":50000}`)))
+	dir := y.kept(`"max_cost_microusd":1000`)
+	n := y.ask(`{"commands":["true"],"max_cost_microusd":1000}`)
+	if err := y.write(dir+"/ctl", "extend 6000"); fsys.CodeOf(err) != fsys.Permission {
+		t.Errorf("to extend beyond the approval threshold: %v", err)
+	}
+	y.must(fsys.WriteFile(y.ctx, y.account.Root(), "limits", []byte(`{"total_microusd":100}`)))
+	y.must(y.write(dir+"/ctl", "kill"))
+	y.ended(strings.TrimPrefix(dir, "sessions/"), containers.Stopped, "")
+	y.eq(y.ended(n, containers.Failed, "the account is overdrawn").Cost, 0)
+}

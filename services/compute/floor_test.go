@@ -1,0 +1,143 @@
+package compute_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"agent9/fsys"
+	provider "agent9/providers/compute"
+	"agent9/providers/compute/fake"
+	"agent9/services/compute"
+	"agent9/store"
+	"agent9/store/mem"
+)
+
+// asked is a fake provider that keeps what it was asked.
+type asked struct {
+	fake.Provider
+	mu   sync.Mutex
+	reqs []provider.Request
+}
+
+func (a *asked) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+	a.mu.Lock()
+	a.reqs = append(a.reqs, req)
+	a.mu.Unlock()
+	return a.Provider.Run(ctx, req, emit)
+}
+
+// To name a small cost buys little: the request is refused, or its answer is
+// bounded, and status and the provider are told by how much.
+func TestASmallCostBuysLittle(t *testing.T) {
+	dear := &asked{}
+	dear.List = []provider.Model{{Name: "dear", Price: &provider.Price{Input: 1e6, Output: 100e6}}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("dear", dear))
+	d.must(fsys.WriteFile(d.ctx, d.account.Root(), "limits", []byte(`{"per_day_microusd":1000000,"approval_threshold_microusd":100000}`)))
+	model := `"model":"dear","stream":false`
+	for _, cost := range []int{0, 1, 1000} {
+		for _, tokens := range []string{`"max_tokens":100000`, `"max_completion_tokens":100000`, `"max_tokens":1,"max_completion_tokens":100000`} {
+			d.refused(say("x", model, tokens, fmt.Sprintf(`"max_cost_microusd":%d`, cost)), fsys.Invalid, "the request may cost 1000")
+		}
+	}
+	d.refused(say("x", model, `"max_cost_microusd":0`), fsys.Invalid, "with an answer of one token the request may cost")
+	d.refused(say("x", model, `"max_tokens":100000`), fsys.Exhausted, "the job may cost 10000")
+	d.refused(say("x", model, `"max_tokens":2000`), fsys.Permission, "above 100000 µ$ it needs an approval")
+	d.refused(say("x", model, `"max_tokens":100`, `"n":20`), fsys.Permission, "above 100000 µ$ it needs an approval")
+	d.money(0, 0)
+
+	n := d.ask(say("use 10 20;x", model, `"max_cost_microusd":5000`))
+	d.ended(n, compute.Done, 2010)
+	var s struct {
+		MaxTokens int64 `json:"max_tokens"`
+	}
+	d.must(json.Unmarshal([]byte(d.read("jobs/"+n+"/status")), &s))
+	if len(dear.reqs) != 1 || s.MaxTokens < 40 || s.MaxTokens > 50 || dear.reqs[0].MaxOutput != s.MaxTokens {
+		t.Errorf("an answer for 5000 µ$ may have %d tokens, and the provider was asked %+v", s.MaxTokens, dear.reqs)
+	}
+	if strings.Contains(d.read("jobs/"+n+"/request"), "max_tokens") {
+		t.Error("the request is not as it was submitted")
+	}
+}
+
+// What a provider bills above the hold is recorded, and then nothing starts that
+// waits: neither what is queued nor what was approved.
+func TestOverdrawnStartsNothing(t *testing.T) {
+	d := newAskingDesk(t, mem.New(), "")
+	d.policy(`{"max_concurrent":1}`)
+	d.ask(say("use 0 1;go;wait now;use 100 100", `"max_cost_microusd":50`))
+	d.begun("1")
+	d.ask(say("queued", `"max_cost_microusd":50`))
+	d.ask(say("approved", `"max_cost_microusd":100`))
+	d.must(d.decide("3", "approve"))
+	d.fake.Open("now")
+	d.ended("1", compute.Done, 2000)
+	for _, n := range []string{"2", "3"} {
+		s := d.ended(n, compute.Failed, 0)
+		if s.Error.Code != "budget" || !strings.Contains(s.Error.Reason, "the account is overdrawn by 1") {
+			t.Errorf("job %s: %+v", n, s.Error)
+		}
+	}
+	if d.fake.Runs() != 1 {
+		t.Errorf("%d ran", d.fake.Runs())
+	}
+	d.money(0, 2000)
+}
+
+// Nobody knows what was used of a run that was cancelled or timed out before
+// anything was counted.
+func TestNotCountedCostsWhatWasHeld(t *testing.T) {
+	d := newDesk(t)
+	n := d.ask(say("call f {};wait for ever", `"max_cost_microusd":300`))
+	h, err := fsys.OpenPath(d.ctx, d.svc.Root(), "jobs/"+n+"/chunks", fsys.Read)
+	d.must(err)
+	if _, err := fsys.ReadAt(d.ctx, h, make([]byte, 1), 0); err != nil { // it runs
+		t.Fatal(err)
+	}
+	d.must(d.cancel(n))
+	d.ended(n, compute.Cancelled, 300)
+	d.ended(d.ask(say("begin;wait for ever", `"timeout_ms":30`, `"max_cost_microusd":200`)), compute.Failed, 200)
+	d.money(0, 500)
+}
+
+// A policy of an earlier version is read as it can be.
+func TestOldPolicy(t *testing.T) {
+	d := newDesk(t)
+	d.must(d.db.Update(d.ctx, func(tx store.Store) error {
+		return tx.Put(d.ctx, "compute/policy", []byte(`{"default_max_cost_microusd":100,"require_price":true,"max_concurrent":3}`))
+	}))
+	d.open()
+	b, err := fsys.ReadFile(d.ctx, d.svc.Policy(), "")
+	d.must(err)
+	if got := string(b); !strings.Contains(got, `"max_concurrent":3`) || strings.Contains(got, "require_price") {
+		t.Errorf("got %s", got)
+	}
+	d.ended(d.ask(say("use 1 1;x")), compute.Done, 20)
+}
+
+// An approved job that cannot be paid from its hold any more is refused.
+func TestApprovedIsMeasuredAgain(t *testing.T) {
+	d := newAskingDesk(t, mem.New(), "")
+	d.fake.List[0].Context = 0
+	d.stop()
+	d.open()
+	n := d.ask(say("use 1 1;x", `"max_tokens":5`, `"max_cost_microusd":999`))
+	d.waits(n)
+	// The record is as one of an earlier version, which held what it was told.
+	for _, key := range []string{"compute/rec/", "budget/hold/"} {
+		for p, err := range store.All(d.ctx, d.db, key) {
+			d.must(err)
+			d.must(d.db.Put(d.ctx, p.Key, []byte(strings.NewReplacer(`"held":999`, `"held":1`, `"max":999`, `"max":1`).Replace(string(p.Value)))))
+		}
+	}
+	d.open()
+	d.waits(n)
+	d.must(d.decide("1", "approve"))
+	s := d.ended(n, compute.Failed, 0)
+	if !strings.Contains(s.Error.Reason, "and 1 µ$ are the most it may") || d.fake.Runs() != 0 {
+		t.Errorf("%d ran, %+v", d.fake.Runs(), s.Error)
+	}
+}
