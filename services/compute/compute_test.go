@@ -413,9 +413,9 @@ func TestCancel(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	d := newDesk(t)
-	n := d.ask(say("use 2 1;begin;wait forever", `"timeout_ms":30`, `"max_cost_microusd":500`))
+	n := d.ask(say("use 2 1;begin;wait forever", `"timeout_ms":1000`, `"max_cost_microusd":500`))
 	s := d.ended(n, compute.Failed, 30)
-	if s.Error.Code != "timeout" || s.Error.Reason != "the job ran longer than 30ms" {
+	if s.Error.Code != "timeout" || s.Error.Reason != "the job ran longer than 1s" {
 		t.Errorf("got %+v", s.Error)
 	}
 }

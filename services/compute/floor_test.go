@@ -99,7 +99,7 @@ func TestNotCountedCostsWhatWasHeld(t *testing.T) {
 	}
 	d.must(d.cancel(n))
 	d.ended(n, compute.Cancelled, 300)
-	d.ended(d.ask(say("begin;wait for ever", `"timeout_ms":30`, `"max_cost_microusd":200`)), compute.Failed, 200)
+	d.ended(d.ask(say("begin;wait for ever", `"timeout_ms":1000`, `"max_cost_microusd":200`)), compute.Failed, 200)
 	d.money(0, 500)
 }
 
