@@ -197,6 +197,10 @@ func (in inBox) environment() {
 	if want += "\npath\n"; r.out != want {
 		in.Errorf("the environment is %q, want %q", r.out, want)
 	}
+	r = in.exec(containers.Command{Argv: []string{"sh", "-c", `echo "$A|$HOME|$TMPDIR|$AGENT9_ADDR"; command -v sh >/dev/null && echo path`}, Env: []string{"A=own"}, Bare: true}, containers.Streams{})
+	if r.out != "own|||\npath\n" {
+		in.Errorf("a bare environment is %q", r.out)
+	}
 }
 
 func (in inBox) directory() {

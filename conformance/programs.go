@@ -160,7 +160,7 @@ func (k tick) desk() *desk {
 		NS:    d.root,
 		Addr:  sync.OnceValues(func() (string, error) { return k.serve(d.root) }),
 		Mount: func() (string, error) { return "", fsys.E(fsys.Unsupported, "nothing is mounted here") },
-		Secret: func(_ context.Context, name string) ([]byte, error) {
+		Secret: func(_ context.Context, name, _ string) ([]byte, error) {
 			if name != "hook" {
 				return nil, fsys.E(fsys.NotExist, "there is no secret "+name)
 			}

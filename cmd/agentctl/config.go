@@ -22,6 +22,7 @@ containers/policy.
    agentctl config alice
    agentctl config alice inbox.limit 100
    agentctl config alice accept '["bob", "team-*"]'
+   agentctl config alice secrets.forge '{"uses": ["git"], "hosts": ["github.com"]}'
    agentctl config alice --unset accept
    agentctl config alice --edit
    agentctl config alice --file compute/policy max_concurrent 4`,

@@ -293,10 +293,10 @@ func secretNames() promise {
 		act: func(p *promised, r *tree, n int) error {
 			name := fmt.Sprint("s", p.rng.IntN(5))
 			if h.now[name] == "" {
-				return h.do(func() error { return r.tryMake(p.at("secrets"), name, fmt.Sprint(n)) }, put(name, "there"))
+				return h.do(func() error { return r.tryMake(p.at("secrets"), name, fmt.Sprint("secret-", n)) }, put(name, "there"))
 			}
 			if p.rng.IntN(2) == 0 {
-				return h.do(func() error { return r.tryWrite(p.at("secrets/"+name), fmt.Sprint(n)) })
+				return h.do(func() error { return r.tryWrite(p.at("secrets/"+name), fmt.Sprint("secret-", n)) })
 			}
 			return h.do(func() error { return r.tryRemove(p.at("secrets/" + name)) }, cut(name))
 		},

@@ -157,6 +157,11 @@ func TestSecretsStayIn(t *testing.T) {
 	started := filepath.Join(d.dir, "started")
 	config := func(program, mode string) {
 		r.write("agents/alice/config", string(fsys.Line(map[string]any{
+			"secrets": map[string]any{
+				"key":  map[string]any{"uses": []string{"tools"}},
+				"hook": map[string]any{"uses": []string{"net"}, "hosts": []string{strings.TrimPrefix(server.URL, "http://")}},
+				"repo": map[string]any{"uses": []string{"git"}, "hosts": []string{strings.TrimPrefix(url, "https://")}},
+			},
 			"program": json.RawMessage(program), "tick": map[string]any{"retries": 0, "give_up": 0},
 			"tools": map[string]any{"counter": map[string]any{"command": []string{os.Args[0]},
 				"env": map[string]any{toolstest.Var: mode, "AGENT9_TEST_STARTED": started, "API_KEY": map[string]string{"secret": "key"}}}},

@@ -245,7 +245,8 @@ func TestNoKeyInAnyOutput(t *testing.T) {
 	}
 	r.make("agents/alice/secrets", "hook", key)
 	server := hook(t, func(auth, _ string) (int, string) { return 500, "no, " + auth + " is wrong" })
-	r.write("agents/alice/config", `{"program":{"http":{"url":"`+server+`","secret":{"name":"hook","prefix":"Bearer "}}},"tick":{"retries":0}}`)
+	r.write("agents/alice/config", `{"secrets":{"hook":{"uses":["net"],"hosts":["`+strings.TrimPrefix(server, "http://")+`"]}},
+		"program":{"http":{"url":"`+server+`","secret":{"name":"hook","prefix":"Bearer "}}},"tick":{"retries":0}}`)
 	r.write("agents/alice/ctl", "tick")
 	r.until("alice", "logs/ticks", "failed")
 	has(t, "ticks", r.read("agents/alice/logs/ticks"), "no, Bearer [secret] is wrong")

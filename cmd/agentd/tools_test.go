@@ -27,10 +27,13 @@ import (
 // this test's own binary.
 func toolConfig(t *testing.T, started string) string {
 	t.Helper()
-	return string(fsys.Line(map[string]any{"tools": map[string]any{"counter": map[string]any{
-		"command": []string{os.Args[0]},
-		"env":     map[string]any{toolstest.Var: "yes", "AGENT9_TEST_STARTED": started, "API_KEY": map[string]string{"secret": "key"}},
-	}}}))
+	return string(fsys.Line(map[string]any{
+		"tools": map[string]any{"counter": map[string]any{
+			"command": []string{os.Args[0]},
+			"env":     map[string]any{toolstest.Var: "yes", "AGENT9_TEST_STARTED": started, "API_KEY": map[string]string{"secret": "key"}},
+		}},
+		"secrets": map[string]any{"key": map[string]any{"uses": []string{"tools"}}},
+	}))
 }
 
 // lastStarted returns the process that was started last.
@@ -72,7 +75,7 @@ func TestTools(t *testing.T) {
 	refused(t, "schema", err, fsys.NotExist, "there is no secret key")
 
 	alice.make("secrets", "key", "s3cr3t-value")
-	alice.write("config", strings.Replace(toolConfig(t, started), `{"tools"`, `{"accept":[],"tools"`, 1))
+	alice.write("config", strings.Replace(toolConfig(t, started), `{"secrets"`, `{"accept":[],"secrets"`, 1))
 	eventually(t, "it is started again", func() bool {
 		_, err := alice.tryRead("tools/counter/schema")
 		return err == nil
@@ -97,7 +100,7 @@ func TestTools(t *testing.T) {
 	_, err = fsys.Converse(within(t), reader.root, "tools/counter/add/call", []byte(`{"a":1,"b":1}`))
 	refused(t, "a call with a token to read", err, fsys.Permission)
 
-	if env := self.ask("tools/counter/env/call", `{}`); strings.Contains(env, "the daemon's own key") || !strings.Contains(env, "s3cr3t-value") {
+	if env := self.ask("tools/counter/env/call", `{}`); strings.Contains(env, "the daemon's own key") || !strings.Contains(env, "API_KEY=[secret]") {
 		t.Errorf("the environment of the server: %s", env)
 	}
 	_, err = fsys.Converse(within(t), self.root, "tools/counter/crash/call", []byte(`{}`))
@@ -139,7 +142,7 @@ func TestToolsOverMCP(t *testing.T) {
 	d, url, operator := startWeb(t)
 	create(t, operator, "alice")
 	alice := d.at("/agents/alice")
-	alice.make("secrets", "key", "k")
+	alice.make("secrets", "key", "k-12345")
 	alice.write("config", toolConfig(t, filepath.Join(d.dir, "started")))
 	a := connectMCP(t, overHTTP(url+"/mcp", tokenFor(t, operator, "alice")), "")
 	has(t, "tools", a.use("list", arguments{"path": "/tools/counter"}), "add/\tdirectory")
@@ -165,7 +168,7 @@ func TestToolsScript(t *testing.T) {
 	d, url, operator := startWeb(t, "--compute", "m=openai:"+countingModel(t))
 	create(t, operator, "alice")
 	alice := d.at("/agents/alice")
-	alice.make("secrets", "key", "k")
+	alice.make("secrets", "key", "k-12345")
 	alice.write("config", toolConfig(t, filepath.Join(d.dir, "started")))
 	alice.write("compute/policy", `{"default_provider":"m","default_price":{"input_microusd":1,"output_microusd":1}}`)
 	cmd := exec.CommandContext(within(t), "bash", "-s", "how much is 40 and 2?")

@@ -14,6 +14,9 @@ type Command struct {
 	Argv []string `json:"argv"`
 	// Env is added to what every command has, as K=V; the last of a key holds.
 	Env []string `json:"env,omitempty"`
+	// Bare leaves out of the environment all but PATH that the image, or
+	// anything else than Env, has put there.
+	Bare bool `json:"bare,omitempty"`
 	// Dir is where it runs; a relative one is below the workspace, which is
 	// also the default.
 	Dir string `json:"dir,omitempty"`

@@ -97,8 +97,9 @@ type Env struct {
 	Addr func() (string, error)
 	// Mount shows NS to the kernel until the tick ends, and returns where.
 	Mount func() (string, error)
-	// Secret returns a secret of the agent's, by its name in secrets/.
-	Secret func(ctx context.Context, name string) ([]byte, error)
+	// Secret returns a secret of the agent's, by its name in secrets/, to be
+	// sent to the server of url.
+	Secret func(ctx context.Context, name, url string) ([]byte, error)
 	// Output takes what the program prints. An error says that it printed too
 	// much, and must end.
 	Output io.Writer

@@ -5,6 +5,8 @@ package tools
 import (
 	"context"
 	"encoding/json"
+
+	"agent9/providers/scrub"
 )
 
 // The most that a driver takes of a server.
@@ -21,8 +23,9 @@ type Spec struct {
 	Env     map[string]string // besides PATH, HOME and the like
 	URL     string
 	Headers map[string]string // of each request
-	// Secret are the values in Env and Headers that no error may have.
-	Secret []string
+	// Hidden takes the secrets of Env and Headers out of all that the server
+	// says; it may be nil.
+	Hidden *scrub.Scrubber
 }
 
 // About is what a server says of itself.

@@ -26,6 +26,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -212,6 +213,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	}
 	a.secrets = secrets.Open(secrets.Config{
 		Store: store.Sub(st, secretsPart), Box: house.Ring.Box(secretsBox), Agent: name, Note: a.note, Now: house.Now,
+		Bindings: func() map[string]json.RawMessage { return a.status.Config().Secrets },
 	})
 	if a.compute, err = compute.Open(house.Life, compute.Config{
 		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,

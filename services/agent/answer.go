@@ -9,6 +9,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/programs"
+	"agent9/services/secrets"
 	"agent9/services/sessions"
 	"agent9/services/status"
 )
@@ -58,7 +59,7 @@ func (a *Agent) perform(ctx context.Context, c status.Config, t sessions.Turn, o
 			Session: t.Session, Prompt: t.Prompt, Author: t.Author, Title: t.Title, Profile: t.Profile,
 			Text: t.Text, Data: t.Data,
 		},
-	}, programs.Env{NS: root, Addr: addr, Mount: mount, Secret: a.secrets.Get, Output: out})
+	}, programs.Env{NS: root, Addr: addr, Mount: mount, Secret: a.secretFor(secrets.Net), Output: out})
 	var failed *programs.Failure
 	if errors.As(err, &failed) {
 		return fsys.E(fsys.Unavailable, failed.Reason)

@@ -6,6 +6,7 @@ import (
 
 	sandboxes "agent9/providers/containers"
 	"agent9/services/containers"
+	"agent9/services/secrets"
 	"agent9/store"
 )
 
@@ -13,7 +14,11 @@ func (a *Agent) containersConfig(id string) containers.Config {
 	c := containers.Config{
 		Store: store.Sub(a.st, containersPart), Providers: a.house.Sandboxes, Now: a.house.Now, Note: a.note,
 		Account: a.budget, Approvals: a.approvals, Allowed: a.allowed(containersPath), Token: a.house.Token, Agent: a.Name, Owner: id,
-		Secret: a.secrets.Get, Skills: a.skillFiles,
+		GitSecret: a.secretFor(secrets.Git),
+		EnvSecret: func(ctx context.Context, name string) ([]byte, error) {
+			return a.secrets.Get(ctx, name, secrets.Env, "")
+		},
+		Skills: a.skillFiles,
 	}
 	if serve := a.house.Serve; serve != nil {
 		c.Serve = func(ctx context.Context, conn net.Conn) { serve(ctx, a.Name, conn) }

@@ -8,6 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace"
+	"agent9/services/secrets"
 	"agent9/services/status"
 	"agent9/services/tools"
 )
@@ -200,6 +201,9 @@ func (a *Agent) checkConfig(c status.Config) error {
 		}
 	}
 	if err := tools.CheckServers(c.Tools); err != nil {
+		return err
+	}
+	if err := secrets.CheckBindings(c.Secrets); err != nil {
 		return err
 	}
 	for path, l := range c.Mounts {

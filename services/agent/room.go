@@ -10,6 +10,7 @@ import (
 	"agent9/namespace"
 	"agent9/providers/programs"
 	"agent9/services/inbox"
+	"agent9/services/secrets"
 	"agent9/services/state"
 	"agent9/services/status"
 	"agent9/services/ticks"
@@ -61,7 +62,7 @@ func (r *room) Open(ctx context.Context, t programs.Trigger, staged *ticks.Stage
 		Mount: func() (string, error) {
 			return r.once(&r.mount, r.agent.house.MountTick, root)
 		},
-		Secret: r.agent.secrets.Get,
+		Secret: r.agent.secretFor(secrets.Net),
 	}, nil
 }
 

@@ -34,8 +34,8 @@
 // # Life of a session
 //
 // The write to new answers when the session and its money are on disk. Behind
-// it the sandbox is made, the files of the request are written, the repository
-// is cloned, and the commands run one after another, until one of them fails.
+// it the sandbox is made, the repository is cloned, the files of the request are
+// written, and the commands run one after another, until one of them fails.
 // A session ends with its last command, unless it is kept: then it ends when it
 // is stopped, when nobody used it for a time, or when it is out of life or
 // money. What a session ended with is its state: done, failed (a command did,
@@ -103,8 +103,10 @@ type Config struct {
 	Agent, Owner string
 	// Serve, if set, serves the agent's tree to a program in a session.
 	Serve Serve
-	// Secret, if set, returns a secret by its name.
-	Secret func(ctx context.Context, name string) ([]byte, error)
+	// GitSecret and EnvSecret return a secret by its name: for a clone of the
+	// repository at url, and for the environment of commands.
+	GitSecret func(ctx context.Context, name, url string) ([]byte, error)
+	EnvSecret func(ctx context.Context, name string) ([]byte, error)
 	// Skills, if set, are at /workspace/skills in every session.
 	Skills func(ctx context.Context) ([]provider.File, error)
 }
@@ -146,6 +148,12 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if config.Allowed == nil {
 		config.Allowed = func(context.Context) error { return nil }
 	}
+	if config.GitSecret == nil {
+		config.GitSecret = func(context.Context, string, string) ([]byte, error) { return nil, errNoSecrets }
+	}
+	if config.EnvSecret == nil {
+		config.EnvSecret = func(context.Context, string) ([]byte, error) { return nil, errNoSecrets }
+	}
 	if config.Note == nil {
 		config.Note = func(store.Store, string, any) error { return nil }
 	}
@@ -182,6 +190,8 @@ func Open(life context.Context, config Config) (*Service, error) {
 	s.emptyTrash()
 	return s, nil
 }
+
+var errNoSecrets = fsys.E(fsys.Unsupported, "there are none here")
 
 // maxRequest is how many bytes a request may have: the files of it are there.
 const maxRequest = 8 << 20

@@ -14,15 +14,17 @@ import (
 
 // plan is where a request is done, and what that may cost.
 type plan struct {
-	req     request
-	runner  *provider.Runner
-	image   string
-	limits  Limits
-	network bool
-	spec    provider.Limits // those of them that hold
-	price   price
-	max     budget.Micros
-	policy  Policy
+	req    request
+	runner *provider.Runner
+	image  string
+	// gitImage is where git is given a secret.
+	gitImage string
+	limits   Limits
+	network  bool
+	spec     provider.Limits // those of them that hold
+	price    price
+	max      budget.Micros
+	policy   Policy
 }
 
 // plan decides where sub is done, and refuses what may not be.
@@ -44,6 +46,11 @@ func (s *Service) plan(ctx context.Context, p Policy, sub *submission) (plan, er
 	}
 	if pl.image, err = p.imageFor(sub.req.Image, info); err != nil {
 		return plan{}, err
+	}
+	if r := sub.req.Repo; r != nil && r.Auth != nil {
+		if pl.gitImage, err = p.imageForGit(pl.image, info); err != nil {
+			return plan{}, err
+		}
 	}
 	pl.price = p.price(pl.limits)
 	if pl.max, err = pl.worth(); err != nil {
@@ -200,6 +207,22 @@ func (p *Policy) imageFor(image string, info provider.Info) (string, error) {
 		return "", fsys.E(fsys.Permission, "the policy does not allow the image "+image)
 	}
 	return image, nil
+}
+
+// imageForGit is the image whose git is given a secret in a session of image:
+// one that the operator knows. What a glob allows may be anybody's.
+func (p *Policy) imageForGit(image string, info provider.Info) (string, error) {
+	named := func(allowed string) bool {
+		return !strings.ContainsAny(allowed, `*?[\`) && slices.Contains(imageNames(image), allowed)
+	}
+	switch {
+	case p.GitImage != "":
+		return p.GitImage, nil
+	case len(p.AllowImages) == 0, image == p.DefaultImage, image == info.DefaultImage, slices.ContainsFunc(p.AllowImages, named):
+		return image, nil
+	}
+	return "", fsys.E(fsys.Permission, fmt.Sprintf("repo: only a glob of allow_images allows the image %s, so that its git is given no secret: "+
+		"the operator names an image for that, as git_image in containers/policy", image))
 }
 
 // worth is what is held for pl.

@@ -30,6 +30,9 @@ type Policy struct {
 	// names it: an empty AllowImages allows the images that the provider has,
 	// and no other.
 	Pull bool `json:"pull"`
+	// GitImage is the image whose git clones with a secret; empty is that of
+	// the session, unless only a glob allows that.
+	GitImage string `json:"git_image"`
 	// Network lets a request ask for a network.
 	Network bool `json:"network"`
 	// Limits hold for what a request does not say, and MaxLimits are the most

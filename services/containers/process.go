@@ -8,17 +8,19 @@ import (
 
 	"agent9/fsys"
 	provider "agent9/providers/containers"
+	"agent9/providers/scrub"
 	"agent9/services/internal/keep"
 )
 
 // process is a command that runs in the sandbox of a session.
 type process struct {
 	cmd   provider.Command
+	box   *provider.Box // nil: the session's
 	stdin io.Reader
 	out   *recording
 	// alike records all output as said, and not as a command's.
 	alike   int
-	scrub   func([]byte) []byte   // nil: nothing to hide
+	alone   [3]*scrub.Stream      // what it writes, without secrets; made by perform
 	control chan provider.Control // made by perform if there is none
 }
 
@@ -39,10 +41,25 @@ func (w *session) perform(ctx context.Context, p *process) (outcome, error) {
 	}
 	defer w.over(p)
 	w.use()
+	if p.box != nil {
+		box = p.box
+	}
+	for fd := range p.alone {
+		p.alone[fd] = w.secrets.hidden.Stream()
+	}
 	outBefore, errBefore, lostBefore := p.out.sizes()
-	exit, err := box.Exec(ctx, p.cmd, provider.Streams{Stdin: p.stdin, Out: p.take, Control: p.control})
+	cmd := p.cmd
+	if p.alike == stdout { // a command of the agent's
+		cmd.Env = slices.Concat(w.secrets.env, cmd.Env)
+	}
+	exit, err := box.Exec(ctx, cmd, provider.Streams{Stdin: p.stdin, Out: p.take, Control: p.control})
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)
+	}
+	for fd, s := range p.alone {
+		if failed := p.add(fd, s.End()); err == nil {
+			err = failed
+		}
 	}
 	out, errs, lost := p.out.sizes()
 	o := outcome{
@@ -58,14 +75,15 @@ func (w *session) perform(ctx context.Context, p *process) (outcome, error) {
 
 // take records what p writes.
 func (p *process) take(fd int, b []byte) error {
-	if p.scrub != nil {
-		b = p.scrub(b)
-	}
-	switch {
-	case p.alike == said:
-		fd = said
-	case fd != stderr:
+	if fd != stderr {
 		fd = stdout
+	}
+	return p.add(fd, p.alone[fd].Next(b))
+}
+
+func (p *process) add(fd int, b []byte) error {
+	if p.alike == said {
+		fd = said
 	}
 	return p.out.add(fd, b)
 }

@@ -35,7 +35,7 @@ func Wanted(ctx context.Context, st store.Store, name, id string) (bool, error) 
 	if missing(err) {
 		return false, nil
 	}
-	return r.Sandbox == id || !r.State.ended() && (r.Sandbox == "" || strings.HasSuffix(name, ofSnapshot)), err
+	return r.Sandbox == id || !r.State.ended() && (r.Sandbox == "" || strings.HasSuffix(name, ofSnapshot) || strings.HasSuffix(name, ofClone)), err
 }
 
 // recover ends the sessions that the end of the program cut off, and lets

@@ -1,8 +1,8 @@
 package containers
 
 import (
+	"bytes"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net"
 	"net/url"
@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/store"
 )
 
 // repo is what to clone before the first command.
@@ -59,8 +59,14 @@ func (r *repo) check() error {
 		return fsys.E(fsys.Invalid, "repo: the user of auth cannot have a colon")
 	case err != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
 		return fsys.E(fsys.Invalid, "repo: auth is for https only")
+	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsFunc(r.URL, oddInURL):
+		return fsys.E(fsys.Invalid, "repo: with auth, a URL has letters, digits and -._~:/@+%[] only, so that everybody who reads it sees the same host")
 	}
 	return nil
+}
+
+func oddInURL(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~:/@+%[]", r))
 }
 
 func loopback(host string) bool {
@@ -91,10 +97,10 @@ func (r *repo) dir() string {
 // workdir is where commands run that do not say.
 func (r *repo) workdir() string { return path.Join(r.dir(), r.Subdir) }
 
-// attempts are the ways to clone, each a list of git's arguments: the second
-// one is for servers that do not give out single commits.
-func (r *repo) attempts() [][][]string {
-	dir := r.dir()
+// attempts are the ways to clone to dir, each a list of git's arguments: the
+// second one is for servers that do not give out single commits. Bare leaves
+// out the files that belong to the commit.
+func (r *repo) attempts(dir string, bare bool) [][][]string {
 	depth := []string{"--depth", "1"}
 	if r.Depth != nil {
 		if depth = nil; *r.Depth > 0 {
@@ -103,6 +109,9 @@ func (r *repo) attempts() [][][]string {
 	}
 	if !r.isCommit() {
 		args := append([]string{"clone", "--no-recurse-submodules"}, depth...)
+		if bare {
+			args = append(args, "--no-checkout")
+		}
 		if r.Ref != "" {
 			args = append(args, "--branch", r.Ref)
 		}
@@ -110,6 +119,9 @@ func (r *repo) attempts() [][][]string {
 	}
 	in := func(args ...string) []string { return append([]string{"-C", dir}, args...) }
 	checkout := in("checkout", "--quiet", "--detach", r.Ref)
+	if bare {
+		checkout = in("update-ref", "--no-deref", "HEAD", r.Ref+"^{commit}")
+	}
 	fetch := append([]string{"fetch", "--no-recurse-submodules"}, depth...)
 	return [][][]string{
 		{
@@ -125,87 +137,26 @@ func (r *repo) attempts() [][][]string {
 	}
 }
 
-// clone makes the repository in the sandbox.
-func (w *session) clone(ctx context.Context) error {
-	r := w.plan.req.Repo
-	env, scrub, err := w.gitEnv(ctx, r)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, ways := range r.attempts() {
-		if failed = w.git(ctx, ways, env, scrub); failed == nil || ctx.Err() != nil {
-			return failed
-		}
-	}
-	if !r.local() && !w.plan.network {
-		return fsys.Wrap(fsys.Unavailable, `the session has no network, so that only a path or file:// can be cloned; ask for it with "limits":{"network":true}`, failed)
-	}
-	return failed
-}
-
-// git runs git with each of args, one after the other.
-func (w *session) git(ctx context.Context, args [][]string, env []string, scrub func([]byte) []byte) error {
-	for _, a := range args {
-		p := &process{
-			cmd: provider.Command{
-				Argv:    append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "advice.detachedHead=false"}, a...),
-				Env:     env,
-				Timeout: seconds(w.plan.limits.Time),
-			},
-			out:   w.output,
-			alike: said, // none of it is a command's
-			scrub: scrub,
-		}
-		o, err := w.perform(ctx, p)
-		switch {
-		case err != nil:
+// Clones calls found with every secret that a session in st, which got beyond
+// its clone, was given for a repository, and with the URL of that.
+func Clones(ctx context.Context, st store.Store, found func(secret, url string)) error {
+	for p, err := range store.All(ctx, st, recPrefix) {
+		if err != nil {
 			return err
-		case o.ExitCode == 127:
-			return fsys.E(fsys.Unavailable, "the clone failed: there is no git in the image")
-		case o.ExitCode != 0:
-			return fsys.E(fsys.Unavailable, fmt.Sprintf("the clone failed: git %s exited with %d; see output", verbOf(a), o.ExitCode))
 		}
+		rec, err := store.GetJSON[record](ctx, st, p.Key)
+		if err != nil || rec.State != Done && len(rec.Results) == 0 && rec.Execs == 0 {
+			continue // what cannot be read, fsck tells of
+		}
+		raw, err := st.Get(ctx, requestKey(rec.Number))
+		if err != nil || !bytes.Contains(raw, []byte(`"auth"`)) {
+			continue
+		}
+		sub, err := parseSubmission(raw)
+		if err != nil || sub.req.Repo == nil || sub.req.Repo.Auth == nil {
+			continue
+		}
+		found(sub.req.Repo.Auth.Secret, sub.req.Repo.URL)
 	}
 	return nil
-}
-
-func verbOf(args []string) string {
-	if args[0] == "-C" {
-		return args[2]
-	}
-	return args[0]
-}
-
-// gitEnv is the environment of git, the only place where the token is, and
-// what takes that out of text.
-func (w *session) gitEnv(ctx context.Context, r *repo) (env []string, scrub func([]byte) []byte, err error) {
-	env = []string{"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=" + gitProtocols, "GIT_TEMPLATE_DIR=", "GIT_ASKPASS="}
-	if r.Auth == nil {
-		return env, nil, nil
-	}
-	if w.s.config.Secret == nil {
-		return nil, nil, fsys.E(fsys.Unsupported, "repo: there are no secrets here")
-	}
-	secret, err := w.s.config.Secret(ctx, r.Auth.Secret)
-	if err != nil {
-		return nil, nil, fsys.Wrap(fsys.Unavailable, "repo: the secret "+r.Auth.Secret, err)
-	}
-	token := strings.TrimSpace(string(secret))
-	user := r.Auth.User
-	if user == "" {
-		user = "x-access-token"
-	}
-	coded := base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
-	u, err := url.Parse(r.URL)
-	if err != nil || token == "" || strings.ContainsAny(token, "\n\x00") {
-		return nil, nil, fsys.E(fsys.Invalid, "repo: the secret "+r.Auth.Secret+" is not a token")
-	}
-	env = append(env,
-		"GIT_CONFIG_COUNT=1",
-		"GIT_CONFIG_KEY_0=http."+u.Scheme+"://"+u.Host+"/.extraHeader",
-		"GIT_CONFIG_VALUE_0=Authorization: Basic "+coded,
-	)
-	hide := strings.NewReplacer(token, "***", coded, "***")
-	return env, func(p []byte) []byte { return []byte(hide.Replace(string(p))) }, nil
 }

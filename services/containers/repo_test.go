@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"agent9/fsys"
+	provider "agent9/providers/containers"
 	"agent9/providers/containers/fake"
 	"agent9/services/containers"
 	"agent9/store"
@@ -70,7 +71,7 @@ func TestTheTokenStaysSecret(t *testing.T) {
 	}))
 	defer server.Close()
 	y := newYard(t, fake.Options{})
-	y.config.Secret = func(_ context.Context, name string) ([]byte, error) {
+	y.config.GitSecret = func(_ context.Context, name, url string) ([]byte, error) {
 		if name != "forge" {
 			return nil, fsys.E(fsys.NotExist, "there is no secret "+name)
 		}
@@ -98,4 +99,39 @@ func TestTheTokenStaysSecret(t *testing.T) {
 	y.must(err)
 	n = y.ask(`{"repo":{"url":"https://example.org/r.git","auth":{"secret":"nothing"}},"limits":{"network":true}}`)
 	y.ended(n, containers.Failed, "not-found: repo: the secret nothing: there is no secret nothing")
+}
+
+// Git has a secret in an image that the operator knows, in a sandbox of its own,
+// of which nothing is left.
+func TestTheImageForSecrets(t *testing.T) {
+	repository(t)
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	made := make(chan string, 16)
+	y := newYard(t, fake.Options{Remote: []string{"anybody/git", "known/git", "forge/git"}, Creating: func(_ context.Context, s provider.Spec) error {
+		made <- s.Name + " " + s.Image
+		return nil
+	}})
+	y.config.GitSecret = func(context.Context, string, string) ([]byte, error) { return []byte("s3cr3t-t0ken"), nil }
+	y.open()
+	request := func(image string) string {
+		return `{"image":"` + image + `","repo":{"url":"` + server.URL + `/r.git","auth":{"secret":"forge"}},"limits":{"network":true}}`
+	}
+	for _, c := range []struct{ policy, image, want string }{
+		{`{"network":true}`, "", "fake"},
+		{`{"network":true,"allow_images":["*","known/git"]}`, "known/git", "known/git"},
+		{`{"network":true,"allow_images":["anybody/*"],"git_image":"forge/git"}`, "anybody/git", "forge/git"},
+	} {
+		y.policy(c.policy)
+		n := y.ask(request(c.image))
+		y.ended(n, containers.Failed, "the clone failed: git clone exited with 128")
+		<-made
+		y.eq(<-made, "a1."+n+".clone "+c.want)
+	}
+	y.policy(`{"network":true,"allow_images":["anybody/*"]}`)
+	y.refused("new", request("anybody/git"), fsys.Permission, "only a glob of allow_images allows the image anybody/git")
+	left, err := filepath.Glob(filepath.Join(y.fake.Dir(), "s", "*"))
+	y.must(err)
+	y.eq(fmt.Sprint(len(left)), "3") // of the sessions
+	y.refused("new", strings.Replace(request(""), "/r.git", "/r.git?x", 1), fsys.Invalid, "so that everybody who reads it sees the same host")
 }

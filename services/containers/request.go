@@ -14,23 +14,24 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	provider "agent9/providers/containers"
+	"agent9/services/internal/keep"
 )
 
 // request is what is written to new.
 type request struct {
-	Image     string               `json:"image"`
-	Commands  []command            `json:"commands"`
-	Workdir   string               `json:"workdir"`
-	Env       map[string]string    `json:"env"`
-	Repo      *repo                `json:"repo"`
-	Files     map[string]*contents `json:"files"`
-	Limits    asked                `json:"limits"`
-	Keep      bool                 `json:"keep"`
-	GoOn      bool                 `json:"continue_on_error"`
-	Workspace workspaceName        `json:"workspace"`
-	Provider  string               `json:"provider"`
-	MaxCost   *budget.Micros       `json:"max_cost_microusd"`
-	Key       *string              `json:"idempotency_key"`
+	Image     string                `json:"image"`
+	Commands  []command             `json:"commands"`
+	Workdir   string                `json:"workdir"`
+	Env       map[string]keep.Value `json:"env"`
+	Repo      *repo                 `json:"repo"`
+	Files     map[string]*contents  `json:"files"`
+	Limits    asked                 `json:"limits"`
+	Keep      bool                  `json:"keep"`
+	GoOn      bool                  `json:"continue_on_error"`
+	Workspace workspaceName         `json:"workspace"`
+	Provider  string                `json:"provider"`
+	MaxCost   *budget.Micros        `json:"max_cost_microusd"`
+	Key       *string               `json:"idempotency_key"`
 }
 
 // asked are the limits that a request names.
@@ -202,8 +203,10 @@ func (r *request) check() error {
 	case strings.ContainsAny(r.Image+r.Workdir, "\x00\n") || strings.HasPrefix(r.Image, "-"):
 		return fsys.E(fsys.Invalid, "image or workdir is not one that there can be")
 	}
-	if err := checkEnv(r.Env); err != nil {
-		return err
+	for k, v := range r.Env {
+		if err := checkEnv(map[string]string{k: v.Text}); err != nil {
+			return err
+		}
 	}
 	for i := range r.Commands {
 		c := &r.Commands[i]

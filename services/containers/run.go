@@ -52,6 +52,9 @@ func (w *session) live() error {
 			return err
 		}
 	}
+	if err := w.openSecrets(w.ctx); err != nil {
+		return err
+	}
 	if err := w.provision(); err != nil {
 		return err
 	}
@@ -60,6 +63,9 @@ func (w *session) live() error {
 			return err
 		}
 		if err := w.clone(w.ctx); err != nil {
+			return err
+		}
+		if err := w.putFiles(w.ctx); err != nil {
 			return err
 		}
 	}
@@ -263,10 +269,13 @@ func (w *session) env(own map[string]string) []string {
 		"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + mail,
 		"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + mail,
 	}
-	for _, vars := range []map[string]string{w.plan.req.Env, own} {
-		for _, k := range slices.Sorted(maps.Keys(vars)) {
-			env = append(env, k+"="+vars[k])
+	for _, k := range slices.Sorted(maps.Keys(w.plan.req.Env)) {
+		if v := w.plan.req.Env[k]; v.Secret == "" {
+			env = append(env, k+"="+v.Text)
 		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(own)) {
+		env = append(env, k+"="+own[k])
 	}
 	return env
 }
@@ -311,12 +320,24 @@ func (w *session) furnish(ctx context.Context, up time.Time) error {
 	if err := put(ctx, root, where, envName, fsys.Line(env)); err != nil {
 		return err
 	}
+	if w.plan.req.Repo != nil {
+		return nil // its files are first
+	}
+	return w.putFiles(ctx)
+}
+
+// putFiles writes those of the request.
+func (w *session) putFiles(ctx context.Context) error {
+	root, err := w.box.Files(ctx)
+	if err != nil {
+		return err
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.plan.req.Files)) {
 		var data []byte
 		if c := w.plan.req.Files[name]; c != nil {
 			data = *c
 		}
-		if err := put(ctx, root, where, name, data); err != nil {
+		if err := put(ctx, root, w.box.Where(), name, data); err != nil {
 			return err
 		}
 	}
@@ -380,7 +401,7 @@ const ofSnapshot = ".snapshot"
 // ParseSandboxName returns whose sandbox has this name; false if it is none of
 // a session.
 func ParseSandboxName(name string) (owner string, n int64, ok bool) {
-	owner, number, ok := strings.Cut(strings.TrimSuffix(name, ofSnapshot), ".")
+	owner, number, ok := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(name, ofSnapshot), ofClone), ".")
 	n, err := strconv.ParseInt(number, 10, 64)
 	return owner, n, ok && err == nil
 }

@@ -27,6 +27,8 @@ type session struct {
 	ready  chan struct{} // closed when the sandbox takes commands of exec/new
 	touch  chan struct{} // has room for one: the clock must look again
 	acts   sync.WaitGroup
+	// Set before anything runs in the sandbox.
+	secrets secrets
 
 	done  chan struct{} // closed when it has ended
 	execs keep.Cache[exec]

@@ -115,6 +115,9 @@ func (s *Service) settle(ctx context.Context, w *session, err error) error {
 		r.Usage = w.lastUsage()
 		now := s.config.Now()
 		r.end(now, w.ran(now), err)
+		if r.Failure != nil {
+			r.Failure.Reason = w.secrets.hidden.String(r.Failure.Reason)
+		}
 		r.Size += w.output.stored() + w.execBytes()
 		if err := settleHolds(tx, w.allHolds(), r.Cost, string(r.State)); err != nil {
 			return err

@@ -6,8 +6,9 @@
 //
 // The value acts when the file is closed in order, as any text does. It is
 // sealed before it is stored, bound to its agent and its name, and opened only
-// for a service of the daemon that asks for it by name. It is in no event, no
-// log and no error. Names are listed: an agent may know what it can refer to.
+// for a service of the daemon that asks for it by name, for a use and a host to
+// which the configuration binds it; see [Binding]. It is in no event, no log and
+// no error. Names are listed: an agent may know what it can refer to.
 //
 // Events: secret.set and secret.removed, with the name.
 package secrets
@@ -15,12 +16,14 @@ package secrets
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"agent9/fsys"
+	"agent9/providers/scrub"
 	"agent9/store"
 )
 
@@ -39,7 +42,10 @@ type Config struct {
 	Box   Sealer
 	Agent string
 	Note  Note // may be nil
-	Now   func() time.Time
+	// Bindings is what the configuration in force says of each secret; see
+	// [ParseBinding]. A secret that is not in it is used by nobody.
+	Bindings func() map[string]json.RawMessage
+	Now      func() time.Time
 }
 
 // A Service is the secrets of one agent.
@@ -56,7 +62,7 @@ var _ fsys.FileService = (*Service)(nil)
 // The most that there is of them, and of one.
 const (
 	maxSecrets = 1000
-	maxValue   = 64 << 10
+	maxValue   = 16 << 10
 )
 
 // Open returns the secrets that are kept in the store. It reads nothing.
@@ -99,16 +105,27 @@ type record struct {
 
 const recordVersion = 1
 
-// Get returns the value of the secret called name; who asked clears it.
-func (s *Service) Get(ctx context.Context, name string) ([]byte, error) {
+// Get returns the value of the secret called name, which the caller clears, if
+// it is bound to use and to the host of the URL target, to which it is then
+// sent and to no other. target is empty if the value is not sent by the daemon.
+func (s *Service) Get(ctx context.Context, name string, use Use, target string) ([]byte, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	value, err := open(ctx, s.config.Store, s.config.Box, s.config.Agent, name)
-	if errors.Is(err, fsys.NotExist) {
+	if _, err := s.config.Store.Get(ctx, name); errors.Is(err, fsys.NotExist) {
 		return nil, fsys.E(fsys.NotExist, "there is no secret "+name+"; the operator writes it to secrets/"+name)
 	}
-	return value, err
+	var b Binding
+	if doc, ok := s.config.Bindings()[name]; ok {
+		var err error
+		if b, err = ParseBinding(doc); err != nil {
+			return nil, fsys.Wrap(fsys.Invalid, "config: secrets: "+name, err)
+		}
+	}
+	if err := b.allows(name, use, target); err != nil {
+		return nil, err
+	}
+	return open(ctx, s.config.Store, s.config.Box, s.config.Agent, name)
 }
 
 func open(ctx context.Context, st store.Store, box Sealer, agent, name string) ([]byte, error) {
@@ -133,8 +150,11 @@ type told struct {
 func (s *Service) set(ctx context.Context, name string, value []byte) error {
 	defer clear(value)
 	value = bytes.TrimSuffix(bytes.TrimSuffix(value, []byte("\n")), []byte("\r"))
-	if len(value) == 0 {
+	switch {
+	case len(value) == 0:
 		return fsys.E(fsys.Invalid, "a secret cannot be empty; rm removes it")
+	case len(value) < scrub.Shortest:
+		return fsys.E(fsys.Invalid, fmt.Sprintf("a secret has at least %d bytes: a shorter one cannot be told from other text, and taken out of what programs print", scrub.Shortest))
 	}
 	rec := record{recordVersion, s.config.Now().UTC(), s.config.Box.Seal(value, s.config.Agent, name)}
 	return s.config.Store.Update(ctx, func(tx store.Store) error {

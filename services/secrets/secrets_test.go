@@ -21,6 +21,12 @@ import (
 
 const canary = "c4nary-v4lue"
 
+// bound lets every secret here be used for two things.
+func bound() map[string]json.RawMessage {
+	b := json.RawMessage(`{"uses":["git","env"],"hosts":["example.com"]}`)
+	return map[string]json.RawMessage{"github": b, "key": b, "other": b}
+}
+
 type fixture struct {
 	*testing.T
 	st     store.Updater
@@ -35,7 +41,7 @@ func newFixture(t *testing.T) *fixture {
 	f.ring, err = identity.RingFromFile(t.Context(), mem.New(), filepath.Join(t.TempDir(), "key"))
 	require.NoError(t, err)
 	f.s = secrets.Open(secrets.Config{
-		Store: f.st, Box: f.ring.Box("secrets"), Agent: "alice", Now: time.Now,
+		Store: f.st, Box: f.ring.Box("secrets"), Agent: "alice", Now: time.Now, Bindings: bound,
 		Note: func(_ store.Store, event string, detail any) error {
 			b, err := json.Marshal(detail)
 			f.events = append(f.events, event+" "+string(b))
@@ -60,7 +66,7 @@ func (f *fixture) write(name, value string) error {
 
 func (f *fixture) get(name string) string {
 	f.Helper()
-	b, err := f.s.Get(f.Context(), name)
+	b, err := f.s.Get(f.Context(), name, secrets.Git, "https://example.com/x")
 	require.NoError(f, err)
 	return string(b)
 }
@@ -86,7 +92,7 @@ func TestSecrets(t *testing.T) {
 	require.Zero(t, info.Size)
 	require.NoError(t, fsys.Remove(t.Context(), n))
 	require.ErrorIs(t, fsys.Remove(t.Context(), n), fsys.NotExist)
-	_, err = f.s.Get(t.Context(), "github")
+	_, err = f.s.Get(t.Context(), "github", secrets.Git, "https://example.com/x")
 	require.ErrorIs(t, err, fsys.NotExist)
 	require.Equal(t, []string{
 		`secret.set {"secret":"github","by":"operator"}`, `secret.set {"secret":"key","by":"operator"}`,
@@ -102,6 +108,7 @@ func TestRefusedSecrets(t *testing.T) {
 	}{
 		{"a", "\n", "a secret cannot be empty; rm removes it", fsys.Invalid},
 		{"a", strings.Repeat(canary, 6000), "the request is longer than this file takes", fsys.TooLarge},
+		{"a", "short", "a secret has at least 6 bytes: a shorter one cannot be told from other text, and taken out of what programs print", fsys.Invalid},
 		{"a b", canary, "the name of a secret is made of letters, digits, and - _ . only", fsys.Invalid},
 		{".a", canary, "the name of a secret has 1 to 63 letters, and does not begin with . or -", fsys.Invalid},
 	} {
@@ -128,10 +135,10 @@ func TestSealed(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, bytes.Contains(b, []byte(canary)))
 	require.NoError(t, f.st.Put(t.Context(), "other", b))
-	_, err = f.s.Get(t.Context(), "other")
+	_, err = f.s.Get(t.Context(), "other", secrets.Git, "https://example.com/x")
 	require.Equal(t, "the secret other: a sealed record: it cannot be opened with this master key, or its record was changed", fsys.ReasonOf(err))
-	bob := secrets.Open(secrets.Config{Store: f.st, Box: f.ring.Box("secrets"), Agent: "bob", Now: time.Now})
-	_, err = bob.Get(t.Context(), "github")
+	bob := secrets.Open(secrets.Config{Store: f.st, Box: f.ring.Box("secrets"), Agent: "bob", Now: time.Now, Bindings: bound})
+	_, err = bob.Get(t.Context(), "github", secrets.Env, "")
 	require.ErrorIs(t, err, fsys.Internal)
 	require.Equal(t, "(a box)", fmt.Sprintf("%#v", f.ring.Box("secrets")))
 
@@ -140,8 +147,8 @@ func TestSealed(t *testing.T) {
 	require.NoError(t, err)
 	to := mem.New()
 	require.NoError(t, secrets.Reseal(t.Context(), f.st, f.ring.Box("secrets"), "alice", to, other.Box("secrets"), "bob"))
-	moved := secrets.Open(secrets.Config{Store: to, Box: other.Box("secrets"), Agent: "bob", Now: time.Now})
-	got, err := moved.Get(t.Context(), "github")
+	moved := secrets.Open(secrets.Config{Store: to, Box: other.Box("secrets"), Agent: "bob", Now: time.Now, Bindings: bound})
+	got, err := moved.Get(t.Context(), "github", secrets.Env, "")
 	require.NoError(t, err)
 	require.Equal(t, canary, string(got))
 }

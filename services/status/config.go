@@ -28,6 +28,9 @@ type Config struct {
 	// Tools are the servers of tools, by name; what is said of one is checked
 	// by who uses it.
 	Tools map[string]json.RawMessage `json:"tools,omitempty"`
+	// Secrets say who may use a secret, by its name; they are checked by who
+	// keeps them.
+	Secrets map[string]json.RawMessage `json:"secrets,omitempty"`
 	// Program is what runs in the agent's ticks; absent: nothing does, and a
 	// program elsewhere may read inbox/next.
 	Program  *programs.Spec `json:"program,omitempty"`
@@ -103,6 +106,17 @@ func ParseConfig(doc []byte) (Config, error) {
 // IsSetting reports whether what is stored at key is what the operator has set,
 // and not what the agent did: a copy of an agent is given it.
 func IsSetting(key string) bool { return key == configKey }
+
+// ConfigIn returns the configuration in st as it was written, and PutConfig
+// replaces it: for what raises an older store.
+func ConfigIn(ctx context.Context, st store.Store) ([]byte, error) { return st.Get(ctx, configKey) }
+
+func PutConfig(ctx context.Context, tx store.Store, doc []byte) error {
+	if _, err := ParseConfig(doc); err != nil {
+		return err
+	}
+	return tx.Put(ctx, configKey, doc)
+}
 
 // ConfigFile returns the config file. It is apart from Root, because only the
 // operator may write it.

@@ -11,40 +11,22 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
+	"agent9/providers/scrub"
 	provider "agent9/providers/tools"
 	"agent9/services/internal/keep"
 )
 
 // A Server is what the configuration says of a server: a Command or a URL.
 type Server struct {
-	Command []string         `json:"command,omitempty"`
-	Dir     string           `json:"dir,omitempty"` // where it runs; default /
-	Env     map[string]Value `json:"env,omitempty"`
-	URL     string           `json:"url,omitempty"`
-	Headers map[string]Value `json:"headers,omitempty"`
-	Idle    keep.Duration    `json:"idle,omitzero"`            // until it is ended when nobody uses it; default 5m
-	Timeout keep.Duration    `json:"timeout,omitzero"`         // of a call; default 1m
-	Calls   int              `json:"max_calls,omitempty"`      // at once; default 16
-	Price   budget.Micros    `json:"price_microusd,omitempty"` // of a call; default 0
-}
-
-// A Value is a text, or {"secret": NAME}.
-type Value struct{ Text, Secret string }
-
-func (v *Value) UnmarshalJSON(b []byte) error {
-	if json.Unmarshal(b, &v.Text) == nil {
-		return nil
-	}
-	var ref struct {
-		Secret string `json:"secret"`
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if d.Decode(&ref) != nil || ref.Secret == "" {
-		return fsys.E(fsys.Invalid, `a value is a text or {"secret": NAME}`)
-	}
-	v.Secret = ref.Secret
-	return nil
+	Command []string              `json:"command,omitempty"`
+	Dir     string                `json:"dir,omitempty"` // where it runs; default /
+	Env     map[string]keep.Value `json:"env,omitempty"`
+	URL     string                `json:"url,omitempty"`
+	Headers map[string]keep.Value `json:"headers,omitempty"`
+	Idle    keep.Duration         `json:"idle,omitzero"`            // until it is ended when nobody uses it; default 5m
+	Timeout keep.Duration         `json:"timeout,omitzero"`         // of a call; default 1m
+	Calls   int                   `json:"max_calls,omitempty"`      // at once; default 16
+	Price   budget.Micros         `json:"price_microusd,omitempty"` // of a call; default 0
 }
 
 // startTime is how long a server may take until it is ready.
@@ -116,9 +98,15 @@ func ParseServer(raw []byte) (c Server, err error) {
 
 // spec is the server with its secrets.
 func (s *Service) spec(ctx context.Context, c Server) (provider.Spec, error) {
+	var hidden [][]byte
+	defer func() {
+		for _, secret := range hidden {
+			clear(secret)
+		}
+	}()
 	spec := provider.Spec{Command: c.Command, Dir: c.Dir, URL: c.URL, Env: map[string]string{}, Headers: map[string]string{}}
 	for _, part := range []struct {
-		from map[string]Value
+		from map[string]keep.Value
 		to   map[string]string
 	}{{c.Env, spec.Env}, {c.Headers, spec.Headers}} {
 		for name, v := range part.from {
@@ -126,7 +114,7 @@ func (s *Service) spec(ctx context.Context, c Server) (provider.Spec, error) {
 				part.to[name] = v.Text
 				continue
 			}
-			secret, err := s.opts.Secret(ctx, v.Secret)
+			secret, err := s.opts.Secret(ctx, v.Secret, c.URL)
 			if err != nil {
 				return spec, err
 			}
@@ -134,9 +122,9 @@ func (s *Service) spec(ctx context.Context, c Server) (provider.Spec, error) {
 				return spec, fsys.E(fsys.Invalid, "the secret "+v.Secret+" has more than one line")
 			}
 			part.to[name] = string(secret)
-			spec.Secret = append(spec.Secret, string(secret))
-			clear(secret)
+			hidden = append(hidden, secret)
 		}
 	}
+	spec.Hidden = scrub.New(hidden...)
 	return spec, nil
 }

@@ -52,7 +52,9 @@ type Options struct {
 	Provider provider.Provider
 	// Servers is the configuration in force, by the servers' names.
 	Servers func() map[string]json.RawMessage
-	Secret  func(ctx context.Context, name string) ([]byte, error)
+	// Secret returns a secret, which is given to the server at target, or, if
+	// that is empty, to a program.
+	Secret  func(ctx context.Context, name, target string) ([]byte, error)
 	Note    func(tx store.Store, event string, detail any) error
 	Account *budget.Account
 	// Working refuses calls while the agent does no work.

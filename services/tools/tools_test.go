@@ -113,7 +113,7 @@ func (b *bench) open() {
 		Store: store.Sub(b.db, "tools/"), Provider: b, Account: b.account, Now: time.Now,
 		Servers: func() map[string]json.RawMessage { b.mu.Lock(); defer b.mu.Unlock(); return b.config },
 		Working: func() error { return b.stopped },
-		Secret: func(_ context.Context, name string) ([]byte, error) {
+		Secret: func(_ context.Context, name, _ string) ([]byte, error) {
 			if name != "key" {
 				return nil, fsys.E(fsys.NotExist, "there is no secret "+name)
 			}

@@ -126,7 +126,7 @@ func TestRefusals(t *testing.T) {
 		free   bool
 	}{
 		{`status 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key ` + secret + `"}}`, fsys.Unavailable, "the key was refused; see TEST_API_KEY", true},
-		{`status 400 {"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: ` + secret + `"}}`, fsys.Invalid, "the server says: max_tokens: (the key)", true},
+		{`status 400 {"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: ` + secret + `"}}`, fsys.Invalid, "the server says: max_tokens: [secret]", true},
 		{`status 404 {"type":"error","error":{"type":"not_found_error","message":"model: claude-x"}}`, fsys.NotExist, "the server says: model: claude-x", true},
 		{`status 413 {"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, fsys.TooLarge, "the server says: Request exceeds the maximum size", true},
 		{`status 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, fsys.Unavailable, "the server says: Overloaded", true},

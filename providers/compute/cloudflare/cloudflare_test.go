@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 		{`status 400 {"success":false,"errors":[{"code":5007,"message":"No such model @cf/x or task"}]}`, fsys.NotExist, "the server says: No such model @cf/x or task"},
 		{`status 401 {"success":false,"errors":[{"code":10000,"message":"Authentication error ` + secret + `"}]}`, fsys.Unavailable, "the key was refused; see TEST_TOKEN"},
 		{`status 408 {"success":false,"errors":[{"code":3007,"message":"Request timeout"}]}`, fsys.Timeout, "the server says: Request timeout"},
-		{`status 400 {"errors":[{"code":5006,"message":"Error: required properties ` + secret + `"}]}`, fsys.Invalid, "the server says: Error: required properties (the key)"},
+		{`status 400 {"errors":[{"code":5006,"message":"Error: required properties ` + secret + `"}]}`, fsys.Invalid, "the server says: Error: required properties [secret]"},
 		{`stream {"response":"a"}` + "\n" + `{"errors":[{"code":3040,"message":"out of capacity"}]}`, fsys.Unavailable, "the server broke off: out of capacity"},
 		{`stream {"response":"a"}`, fsys.Unavailable, "the server ended the answer in the middle"},
 		{`whole {"success":false,"errors":[{"message":"no"}]}`, fsys.Unavailable, "the server broke off: no"},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/providers/scrub"
 )
 
 // A Refusal is a response that is an error.
@@ -195,10 +196,8 @@ func clip(s string) string {
 
 // Redact takes the key out of words that somebody else wrote.
 func (a *API) Redact(s string) string {
-	if a.Key == "" {
-		return s
-	}
-	return strings.ReplaceAll(s, a.Key, "(the key)")
+	a.once.Do(func() { a.hidden = scrub.New([]byte(a.Key)) })
+	return a.hidden.String(s)
 }
 
 // BrokeOff is the error of a stream in which the server reports one.

@@ -12,10 +12,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"time"
 
 	"agent9/fsys"
 	"agent9/providers/compute"
+	"agent9/providers/scrub"
 )
 
 // An API is a server and the key to it.
@@ -23,7 +25,7 @@ type API struct {
 	// Target is the server's URL, without a slash at the end.
 	Target string
 	// Key is sent as the bearer token; empty sends none. It is taken out of
-	// every error.
+	// every error; see package scrub.
 	Key string
 	// KeyName is what the user calls the key, such as OPENAI_API_KEY.
 	KeyName string
@@ -32,6 +34,9 @@ type API struct {
 	// Code, if set, knows the Code of a refusal better than its status does.
 	// Internal leaves it to the status.
 	Code func(status int, body []byte) fsys.Code
+
+	once   sync.Once
+	hidden *scrub.Scrubber // of Key
 }
 
 // Base reads the URL of a server. One without a path gets path. The reason of

@@ -63,19 +63,19 @@ func TestErrorsHaveNoPartOfTheKey(t *testing.T) {
 			t.Errorf("%d before the cut: …%s", before, got[len(got)-40:])
 		}
 	}
-	if got, want := a.Message([]byte(`{"error":"no k-0123456789\/abcdefghij"}`)), "no (the key)"; got != want {
+	if got, want := a.Message([]byte(`{"error":"no k-0123456789\/abcdefghij"}`)), "no [secret]"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestCodeOfItsOwn(t *testing.T) {
-	a := &API{Key: "k-1", Code: func(status int, body []byte) fsys.Code {
-		if string(body) == "no k-1" {
+	a := &API{Key: "k-12345", Code: func(status int, body []byte) fsys.Code {
+		if string(body) == "no k-12345" {
 			return fsys.NotExist
 		}
 		return fsys.Internal
 	}}
-	if err := a.Refused(400, nil, []byte("no k-1")); fsys.CodeOf(err) != fsys.NotExist || fsys.ReasonOf(err) != "the server says: no (the key)" {
+	if err := a.Refused(400, nil, []byte("no k-12345")); fsys.CodeOf(err) != fsys.NotExist || fsys.ReasonOf(err) != "the server says: no [secret]" {
 		t.Errorf("got %v", err)
 	}
 	if err := a.Refused(400, nil, []byte("other")); fsys.CodeOf(err) != fsys.Invalid {

@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 		reason string
 	}{
 		{`status 401 {"error":{"message":"Incorrect API key provided: ` + secret + `"}}`, fsys.Unavailable, "the key was refused; see TEST_API_KEY"},
-		{`status 400 {"error":{"message":"Invalid value ` + secret + `","type":"invalid_request_error"}}`, fsys.Invalid, "the server says: Invalid value (the key)"},
+		{`status 400 {"error":{"message":"Invalid value ` + secret + `","type":"invalid_request_error"}}`, fsys.Invalid, "the server says: Invalid value [secret]"},
 		{`status 404 {"error":{"message":"model \"x\" not found, try pulling it first"}}`, fsys.NotExist, `the server says: model "x" not found, try pulling it first`},
 		{`status 404 {"error":"model 'x' not found"}`, fsys.NotExist, "the server says: model 'x' not found"},
 		{`status 422 {"detail":[{"loc":["body"],"msg":"field required"}]}`, fsys.Invalid, "the server says: Unprocessable Entity"},

@@ -140,7 +140,11 @@ func (c *command) begin() (*streams, error) {
 	} else if !info.IsDir() {
 		return nil, &os.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
 	}
-	env := environ(c.all.env, append(c.order.Env, envMark+"="+c.all.mark+"."+c.number))
+	base := c.all.env
+	if c.order.Bare {
+		base = []string{"PATH=" + lookup(base, "PATH")}
+	}
+	env := environ(base, append(c.order.Env, envMark+"="+c.all.mark+"."+c.number))
 	path, err := lookPath(c.order.Argv[0], dir, lookup(env, "PATH"))
 	if err != nil {
 		return nil, err

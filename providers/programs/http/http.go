@@ -9,8 +9,9 @@
 //	 "state":    {"seen": "17\n"},                   files in state/ and what they hold
 //	 "log":      "what the tick's output is to show, or the answer to a prompt"}
 //
-// A redirect is not followed, as the request may have a secret. Any other
-// answer is a failure, and the trigger comes again.
+// A redirect is not followed, as the request may have a secret; what the
+// service repeats of that is taken out of its answer. Any other answer is a
+// failure, and the trigger comes again.
 package http
 
 import (
@@ -27,6 +28,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/programs"
+	"agent9/providers/scrub"
 )
 
 // maxAnswer is how many bytes an answer may have.
@@ -130,24 +132,25 @@ func (s *service) ask(ctx context.Context, t programs.Trigger, env programs.Env)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return nil, failed("%s answered %s: %s", req.URL.Host, resp.Status, head(body, secret))
+		return nil, failed("%s answered %s: %s", req.URL.Host, secret.String(resp.Status), head(secret.Bytes(body)))
 	case err != nil:
 		return nil, failed("the answer of %s: %s", req.URL.Host, plain(err))
 	case len(body) > maxAnswer:
 		return nil, failed("the answer of %s is longer than %d bytes", req.URL.Host, maxAnswer)
 	}
-	return body, nil
+	return secret.Bytes(body), nil
 }
 
-// sign adds the secret header, and returns the secret.
-func (s *service) sign(ctx context.Context, req *http.Request, env programs.Env) (secret string, err error) {
+// sign adds the secret header, and returns what takes the secret out of the
+// answer.
+func (s *service) sign(ctx context.Context, req *http.Request, env programs.Env) (secret *scrub.Scrubber, err error) {
 	sec := s.spec.Secret
 	if sec == nil {
-		return "", nil
+		return nil, nil
 	}
-	value, err := env.Secret(ctx, sec.Name)
+	value, err := env.Secret(ctx, sec.Name, s.spec.URL)
 	if err != nil {
-		return "", &programs.Failure{Kind: programs.Refused, Reason: "the secret " + sec.Name + ": " + plain(err)}
+		return nil, &programs.Failure{Kind: programs.Refused, Reason: "the secret " + sec.Name + ": " + plain(err)}
 	}
 	defer clear(value)
 	header := sec.Header
@@ -155,7 +158,7 @@ func (s *service) sign(ctx context.Context, req *http.Request, env programs.Env)
 		header = "Authorization"
 	}
 	req.Header.Set(header, sec.Prefix+string(value))
-	return string(value), nil
+	return scrub.New(value), nil
 }
 
 // plain is the innermost message, which does not have the URL in it.
@@ -169,13 +172,9 @@ func plain(err error) string {
 	}
 }
 
-// head is the beginning of what a server says of its failure, without the
-// secret that it may repeat.
-func head(b []byte, secret string) string {
+// head is the beginning of what a server says of its failure.
+func head(b []byte) string {
 	const most = 200
-	if secret != "" {
-		b = bytes.ReplaceAll(b, []byte(secret), []byte("[secret]"))
-	}
 	s := strings.ToValidUTF8(strings.Join(strings.Fields(string(b[:min(len(b), most)])), " "), "?")
 	if s == "" {
 		return "it said nothing"

@@ -104,7 +104,8 @@ func (s *session) About() tools.About {
 	if r == nil || r.ServerInfo == nil {
 		return tools.About{}
 	}
-	return tools.About{Name: r.ServerInfo.Name, Version: r.ServerInfo.Version, Instructions: r.Instructions}
+	hide := s.spec.Hidden.String
+	return tools.About{Name: hide(r.ServerInfo.Name), Version: hide(r.ServerInfo.Version), Instructions: hide(r.Instructions)}
 }
 
 func (s *session) List(ctx context.Context) ([]tools.Tool, error) {
@@ -134,10 +135,13 @@ func (s *session) list(ctx context.Context) (all []tools.Tool, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if schema, err = s.hide(schema); err != nil {
+			return nil, err
+		}
 		if size += len(schema); len(all) == tools.MaxTools || size > tools.MaxSchema {
 			return nil, fsys.E(fsys.TooLarge, fmt.Sprintf("the server has more than %d tools, or says more than %d bytes of them", tools.MaxTools, tools.MaxSchema))
 		}
-		all = append(all, tools.Tool{Name: tool.Name, Schema: schema})
+		all = append(all, tools.Tool{Name: s.spec.Hidden.String(tool.Name), Schema: schema})
 	}
 	return all, nil
 }
@@ -154,7 +158,15 @@ func (s *session) Call(ctx context.Context, tool string, args json.RawMessage) (
 	if len(b) > tools.MaxResult {
 		return nil, fsys.E(fsys.TooLarge, fmt.Sprintf("the result has %d bytes, and at most %d are taken", len(b), tools.MaxResult))
 	}
-	return b, nil
+	return s.hide(b)
+}
+
+// hide takes the secrets out of JSON.
+func (s *session) hide(doc []byte) ([]byte, error) {
+	if doc = s.spec.Hidden.Bytes(doc); !json.Valid(doc) {
+		return nil, fsys.E(fsys.Unavailable, "the server repeats a secret where it cannot be taken out")
+	}
+	return doc, nil
 }
 
 func (s *session) Done() <-chan struct{} { return s.done }
@@ -195,11 +207,7 @@ func (s *session) failed(ctx context.Context, err error) error {
 
 // clean returns text without secrets and not too long.
 func (s *session) clean(text string) string {
-	for _, secret := range s.spec.Secret {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "[secret]")
-		}
-	}
+	text = s.spec.Hidden.String(text)
 	const most = 2 << 10
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
+	"agent9/providers/scrub"
 	"agent9/providers/tools"
 	"agent9/providers/tools/mcp"
 	"agent9/providers/tools/toolstest"
@@ -182,7 +183,7 @@ func TestCrash(t *testing.T) {
 func TestSecrets(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "the daemon's own")
 	spec := program("API_KEY", "s3cr3t", toolstest.Var, "broken")
-	spec.Secret = []string{"s3cr3t"}
+	spec.Hidden = scrub.New([]byte("s3cr3t"))
 	_, err := mcp.New("1", "").Start(within(t), spec)
 	refused(t, err, fsys.Unavailable, "the server ended with status 3: I will not serve, my key is [secret]")
 
@@ -192,9 +193,9 @@ func TestSecrets(t *testing.T) {
 	}
 	url := over(t)
 	for at, want := range map[string]string{url: "Unauthorized", url + "/away": "Redirect"} {
-		_, err := mcp.New("1", "").Start(within(t), tools.Spec{URL: at, Headers: map[string]string{"X-Key": "wr0ng"}, Secret: []string{"wr0ng"}})
+		_, err := mcp.New("1", "").Start(within(t), tools.Spec{URL: at, Headers: map[string]string{"X-Key": "wr0ng-key"}, Hidden: scrub.New([]byte("wr0ng-key"))})
 		refused(t, err, fsys.Unavailable, want)
-		if strings.Contains(err.Error(), "wr0ng") {
+		if strings.Contains(err.Error(), "wr0ng-key") {
 			t.Errorf("a secret is in %v", err)
 		}
 	}

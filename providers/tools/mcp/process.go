@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"agent9/providers/scrub"
 	"agent9/providers/tools"
 )
 
@@ -41,6 +42,7 @@ func start(spec tools.Spec, mark string) (*process, error) {
 	}
 	defer w.Close()
 	p := &process{cmd: exec.Command(spec.Command[0], spec.Command[1:]...), out: out, ended: make(chan struct{})}
+	p.said.hide = spec.Hidden.Stream()
 	p.cmd.Dir = spec.Dir
 	if p.cmd.Dir == "" {
 		p.cmd.Dir = "/"
@@ -130,9 +132,10 @@ func (p *process) fate() string {
 	return how
 }
 
-// tail keeps the last of what is written to it.
+// tail keeps the last of what is written to it, without secrets.
 type tail struct {
 	mu   sync.Mutex
+	hide *scrub.Stream
 	text []byte
 }
 
@@ -141,7 +144,7 @@ const tailBytes = 2 << 10
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
+	t.text = append(t.text, t.hide.Next(p)...)
 	if more := len(t.text) - tailBytes; more > 0 {
 		t.text = append(t.text[:0], t.text[more:]...)
 	}
@@ -151,5 +154,6 @@ func (t *tail) Write(p []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.text = append(t.text, t.hide.End()...)
 	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), ""))
 }

@@ -1,0 +1,76 @@
+package scrub
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// forms are the ways in which secret may be written.
+func forms(secret []byte) [][]byte {
+	hexed := hex.EncodeToString(secret)
+	all := []string{string(secret), hexed, strings.ToUpper(hexed)}
+	for _, coding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		all = append(all, coding.EncodeToString(secret))
+		for before := range 3 {
+			all = append(all, within(coding, secret, before))
+		}
+	}
+	all = append(all, escaped(secret)...)
+	forms := make([][]byte, len(all))
+	for i, f := range all {
+		forms[i] = []byte(f)
+	}
+	return forms
+}
+
+// within is what there is of secret in base64 when so many bytes (from 0 to 2)
+// of a group come before it, whatever they are and whatever follows.
+func within(coding *base64.Encoding, secret []byte, before int) string {
+	text := coding.EncodeToString(append(make([]byte, before), secret...))
+	return text[(before*8+5)/6 : (before+len(secret))*8/6]
+}
+
+// escaped is secret as it is written in URLs and in JSON.
+func escaped(secret []byte) []string {
+	query := url.QueryEscape(string(secret))
+	path := url.PathEscape(string(secret))
+	whole := make([]byte, 0, 3*len(secret))
+	for _, c := range secret {
+		whole = fmt.Appendf(whole, "%%%02X", c)
+	}
+	all := []string{query, path, string(whole)}
+	for _, text := range all {
+		all = append(all, lowerHex(text))
+	}
+	all = append(all, strings.ReplaceAll(query, "+", "%20")) // encodeURIComponent
+	var plain bytes.Buffer
+	enc := json.NewEncoder(&plain)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(string(secret)) == nil {
+		text := strings.Trim(plain.String(), "\n")
+		text = text[1 : len(text)-1]
+		all = append(all, text, strings.ReplaceAll(text, "/", `\/`))
+	}
+	if text, err := json.Marshal(string(secret)); err == nil {
+		all = append(all, string(text[1:len(text)-1]))
+	}
+	ascii := strconv.QuoteToASCII(string(secret))
+	return append(all, ascii[1:len(ascii)-1])
+}
+
+// lowerHex writes the digits of each %XX in small letters.
+func lowerHex(text string) string {
+	b := []byte(text)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:i+3], bytes.ToLower(b[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
