@@ -356,7 +356,10 @@ var attacks = []attack{
 			r.Write(packet(tversion, 0xffff, uint32(8192), "9P2000"))
 			if got := r.answer(); got == rerror || got == 0 {
 				refused++
+				continue
 			}
+			r.Write(packet(tattach, 1, uint32(0), nobody, "mallory", "")) // else it would make room for the next one
+			r.answer()
 		}
 		if refused < 50 {
 			t.Errorf("of 60 connections too many, %d were refused", refused)

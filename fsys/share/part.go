@@ -26,6 +26,10 @@ type Part struct {
 // costs others nothing.
 const step = 4 << 10
 
+// little is how much a part may hold of what a share keeps free for those that
+// hold no more.
+const little = 64 << 10
+
 // Terms say what a part is for.
 type Terms struct {
 	Speaks string // "9p", "http" …
@@ -158,7 +162,7 @@ func (p *Part) settle(must bool) bool {
 		want := max(p.Own, (p.held.Load()+step-1)/step*step)
 		if more := want - covered; more < 0 || must {
 			p.share.charge(more)
-		} else if more > 0 && !p.share.take(more, false) {
+		} else if more > 0 && !p.share.take(more, want <= little) {
 			return false
 		}
 		p.covered.Store(want)

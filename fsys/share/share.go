@@ -102,11 +102,11 @@ func (s *share) leave() {
 	}
 }
 
-// take takes n bytes if there is room for them: for connections as much as the
-// caller may have, for all else three quarters of it, so that who has taken much
-// can still connect, and ask for little.
-func (s *share) take(n int64, conn bool) bool {
-	if n == 0 || s.fits(s.charge(n), conn) {
+// take takes n bytes if there is room for them: for parts that hold little as
+// much as the caller may have, for others three quarters of it, so that who has
+// taken much can still connect, and ask for little.
+func (s *share) take(n int64, small bool) bool {
+	if n == 0 || s.fits(s.charge(n), small) {
 		return true
 	}
 	s.charge(-n)
@@ -114,15 +114,15 @@ func (s *share) take(n int64, conn bool) bool {
 }
 
 // fits reports whether a caller may have so much as mine.
-func (s *share) fits(mine int64, conn bool) bool {
+func (s *share) fits(mine int64, small bool) bool {
 	p := s.pool
 	left := p.limit - p.held.Load()
-	spare := p.reserve / 4 // for connections of the operator's, whatever else the operator has
+	spare := p.reserve / 4 // for what is small of the operator's, whatever else the operator has
 	if s.operator {
-		return conn && left >= 0 || mine <= left-spare || mine <= p.reserve-spare
+		return small && left >= 0 || mine <= left-spare || mine <= p.reserve-spare
 	}
 	left -= max(spare, p.reserve-p.operator.Load())
-	if !conn {
+	if !small {
 		left -= left / 4
 	}
 	return mine <= left
