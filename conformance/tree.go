@@ -18,8 +18,9 @@ import (
 const maxDeep = 64
 
 // CheckTree walks everything under root and reports every way in which it is
-// not a coherent tree, joined into one error. It changes nothing, so it may be
-// run on a live tree; what disappears while it looks is no finding. The paths
+// not a coherent tree, joined into one error. What disappears while it looks is
+// no finding. It tries what must be refused, too, and begins conversations: for
+// a tree that others use there is [LookAtTree]. The paths
 // in want must exist.
 func CheckTree(ctx context.Context, root fsys.Node, want ...string) error {
 	c := &checker{ctx: ctx}
@@ -37,12 +38,29 @@ func CheckTree(ctx context.Context, root fsys.Node, want ...string) error {
 	return errors.Join(c.errs...)
 }
 
+// LookAtTree is CheckTree for a tree that is in use: it opens nothing for
+// writing and no Message, walks to nothing that is not listed, and ends with
+// ctx. begin is told each path before it is looked at.
+func LookAtTree(ctx context.Context, root fsys.Node, begin func(path string)) error {
+	c := &checker{ctx: ctx, begin: begin}
+	info, err := root.Stat(ctx)
+	if err != nil {
+		return err
+	}
+	c.node("", root, info)
+	return errors.Join(c.errs...)
+}
+
 type checker struct {
-	ctx  context.Context
-	errs []error
+	ctx   context.Context
+	begin func(path string) // nil: it may do what is refused
+	errs  []error
 }
 
 func (c *checker) errorf(path, format string, args ...any) {
+	if c.ctx.Err() != nil {
+		return // the end of ctx is no finding
+	}
 	c.errs = append(c.errs, fmt.Errorf("/%s: %s", path, fmt.Sprintf(format, args...)))
 }
 
@@ -51,15 +69,15 @@ func (c *checker) errorf(path, format string, args ...any) {
 const absent = "no such name \x7f"
 
 func (c *checker) node(path string, n fsys.Node, info fsys.Info) {
+	if c.begin != nil {
+		c.begin(path)
+	}
 	if info.Kind == fsys.Directory {
 		c.dir(path, n)
 		return
 	}
-	if _, err := fsys.Walk(c.ctx, n, "x"); fsys.CodeOf(err) != fsys.NotDir {
-		c.errorf(path, "Walk through a file: got %v, want %v", err, fsys.NotDir)
-	}
-	if info.Perm&0o222 == 0 {
-		c.readOnly(path, n)
+	if c.begin == nil {
+		c.refuses(path, n, info)
 	}
 	switch info.Kind {
 	case fsys.File:
@@ -73,10 +91,25 @@ func (c *checker) node(path string, n fsys.Node, info fsys.Info) {
 	}
 }
 
+// refuses checks what must be refused of a file.
+func (c *checker) refuses(path string, n fsys.Node, info fsys.Info) {
+	if _, err := fsys.Walk(c.ctx, n, "x"); fsys.CodeOf(err) != fsys.NotDir {
+		c.errorf(path, "Walk through a file: got %v, want %v", err, fsys.NotDir)
+	}
+	if info.Perm&0o222 == 0 {
+		c.readOnly(path, n)
+	}
+}
+
 func (c *checker) dir(path string, n fsys.Node) {
-	if h, err := n.Open(c.ctx, fsys.Write); err == nil {
-		h.Close()
-		c.errorf(path, "a directory can be opened for writing")
+	if c.begin == nil {
+		if h, err := n.Open(c.ctx, fsys.Write); err == nil {
+			h.Close()
+			c.errorf(path, "a directory can be opened for writing")
+		}
+		if _, err := fsys.Walk(c.ctx, n, absent); fsys.CodeOf(err) != fsys.NotExist && fsys.CodeOf(err) != fsys.Permission {
+			c.errorf(path, "Walk to a missing name: got %v, want %v", err, fsys.NotExist)
+		}
 	}
 	list, err := fsys.List(c.ctx, n)
 	if fsys.CodeOf(err) == fsys.Permission && err != nil {
@@ -85,9 +118,6 @@ func (c *checker) dir(path string, n fsys.Node) {
 	if err != nil {
 		c.errorf(path, "List: %v", err)
 		return
-	}
-	if _, err := fsys.Walk(c.ctx, n, absent); fsys.CodeOf(err) != fsys.NotExist {
-		c.errorf(path, "Walk to a missing name: got %v, want %v", err, fsys.NotExist)
 	}
 	seen := make(map[string]bool, len(list))
 	for i, e := range list {
@@ -103,7 +133,7 @@ func (c *checker) dir(path string, n fsys.Node) {
 			c.errorf(p, "listed twice")
 		}
 		seen[e.Name] = true
-		if i < maxDeep {
+		if i < maxDeep && c.ctx.Err() == nil {
 			c.entry(p, n, e)
 		}
 	}
@@ -214,6 +244,9 @@ func (c *checker) file(path string, n fsys.Node, info fsys.Info) {
 	if m, _ := fsys.ReadAt(c.ctx, h, make([]byte, 1), info.Size+1<<40); m != 0 {
 		c.errorf(path, "a read past the end returned %d bytes", m)
 	}
+	if c.begin != nil {
+		return
+	}
 	if _, err := fsys.WriteAt(c.ctx, h, []byte("x"), 0); err == nil {
 		c.errorf(path, "written through a handle that is open for reading")
 	}
@@ -237,6 +270,9 @@ func (c *checker) readUpTo(h fsys.Handle, limit int) ([]byte, error) {
 func (c *checker) message(path string, n fsys.Node, info fsys.Info) {
 	if info.Size != 0 {
 		c.errorf(path, "a message file has size %d", info.Size)
+	}
+	if c.begin != nil {
+		return
 	}
 	if err := fsys.Truncate(c.ctx, n, 0); err != nil && fsys.CodeOf(err) != fsys.Permission {
 		c.errorf(path, "a shell's > could not truncate it: %v", err)

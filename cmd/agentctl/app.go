@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 
 	"agent9/cmd/internal/addr"
 	"agent9/cmd/internal/plain"
@@ -97,9 +98,26 @@ func commands() (list []*cli.Command) {
 
 func noCommand(c *cli.Context) error {
 	if name := c.Args().First(); name != "" {
-		return usagef("there is no command %q; see agentctl --help", name)
+		return usagef("there is no command %q%s; see agentctl --help", name, meant(name, c.App.Commands))
 	}
 	return cli.ShowAppHelp(c)
+}
+
+// meant is the question whether a command with a name much like name was meant,
+// or "".
+func meant(name string, list []*cli.Command) string {
+	best, most := "", 0.8
+	for _, c := range list {
+		for _, n := range c.Names() {
+			if like := smetrics.JaroWinkler(name, n, 0.7, 4); like > most {
+				best, most = n, like
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
 }
 
 func usageFailed(_ *cli.Context, err error, _ bool) error {
@@ -116,7 +134,8 @@ func version() string {
 
 // interspersed puts the flags of a command before its arguments, where the
 // parser wants them, so that they can also come after. What follows "--" is
-// left as it is, and so is a lone "-".
+// left as it is, and so is a lone "-"; so is what follows the first word of a
+// command that is to be run. Help is given whatever else is there.
 func interspersed(app *cli.App, args []string) []string {
 	if n := len(args) - 1; n > 1 && args[n] == completionFlag {
 		return append(interspersed(app, args[:n]), args[n:]...)
@@ -137,6 +156,10 @@ func interspersed(app *cli.App, args []string) []string {
 		switch {
 		case rest[0] == "--":
 			return append(append(append(front, "--"), words...), rest[1:]...)
+		case rest[0] == "--help" || rest[0] == "-h":
+			return append(front[:i+1:i+1], "--help")
+		case !isFlag(rest[0]) && ownWords(app.Command(args[i]).Name, words) >= 0 && len(words) >= ownWords(app.Command(args[i]).Name, append(words, rest[0])):
+			return append(append(append(front, "--"), words...), rest...)
 		case !isFlag(rest[0]):
 			words = append(words, rest[0])
 			continue
@@ -147,6 +170,18 @@ func interspersed(app *cli.App, args []string) []string {
 		front = append(front, rest[0])
 	}
 	return append(front, words...)
+}
+
+// ownWords is how many of the arguments come before the command that is to be
+// run; less than 0 if none is to be.
+func ownWords(command string, words []string) int {
+	switch {
+	case command == "run", command == "shell" && (len(words) < 2 || !isNumber(words[1])):
+		return 1
+	case command == "shell":
+		return 2
+	}
+	return -1
 }
 
 const completionFlag = "--generate-bash-completion"

@@ -51,7 +51,7 @@ func verbCommands() []*cli.Command {
 		verbCommand(verbHibernate, "let agents rest until something happens",
 			"The next message, alarm, change of a watched file or tick ends it."),
 		verbCommand(verbWake, "make agents active, also after their programs have failed",
-			"What was given up after too many failures is tried again."),
+			"What failed and waits for another attempt is tried at once, with all its attempts. A\nmessage that was given up is in deadletter/: echo 'replay all' > deadletter/ctl."),
 		verbCommand(verbStop, "end what agents do, and begin nothing more",
 			"Running work ends. A stopped agent still takes messages, and no work that costs."),
 		verbCommand(verbStart, "let stopped agents work again",

@@ -97,7 +97,7 @@ func TestWhatAPersonReads(t *testing.T) {
 	fails(at, `{"acept": []}`, []string{"put", "agents/alice/config"}, "config", `unknown field "acept"`)
 	fails(at, "", []string{"cat", "agents/nobody/status"}, "agents/nobody/status", "No such file or directory")
 	fails(at, "", []string{"rm", "agents/alice"}, "agents/alice")
-	fails(at, "", []string{"token", "nobody"}, "no agent is called nobody")
+	fails(at, "", []string{"token", "nobody"}, "no agent nobody")
 	fails(at, "", []string{"token", "alice", "everything"}, "everything")
 	fails("tcp:"+address, "", []string{"list"}, "a token is needed as aname; make one with agentctl token")
 	fails("unix:"+filepath.Join(d.dir, "nothing"), "", []string{"list"}, filepath.Join(d.dir, "nothing"))

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"os"
+	"strconv"
 	"strings"
 
 	"agent9/fsys"
@@ -124,6 +125,9 @@ func bySocket(name string) string { return "socket " + name }
 func at(ctx context.Context, g ninep.Grant, path string) (ninep.Grant, error) {
 	var err error
 	g.Root, err = fsys.WalkPath(ctx, g.Root, path)
+	if err != nil && fsys.CodeOf(err) == fsys.NotExist && fsys.ReasonOf(err) == "" {
+		err = fsys.E(fsys.NotExist, strconv.Quote(path)+" is neither a token, which begins with "+tokenMark+", nor a path here")
+	}
 	return g, err
 }
 

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if deed := os.Getenv(programVar); deed != "" {
 		os.Exit(program(deed))
 	}
-	if os.Getenv(daemonVar) != "" {
+	if os.Getenv(daemonVar) != "" || inBackground() {
 		os.Unsetenv(daemonVar)
 		freeOnSignal()
 		main()

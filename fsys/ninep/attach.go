@@ -40,6 +40,10 @@ type options struct {
 	reader streamReader
 }
 
+// noWait is the wait of wait=0s: a Stream has what there is now, and a Message
+// so long for a reply.
+const noWait = 50*time.Millisecond + 1
+
 // A streamReader says what kind of client reads Streams: see continuation.
 type streamReader uint8
 
@@ -61,7 +65,10 @@ func parseAname(aname string) (path string, o options, err error) {
 		switch key {
 		case "wait":
 			o.wait, err = time.ParseDuration(value)
-			ok = err == nil && o.wait > 0
+			ok = err == nil && o.wait >= 0
+			if o.wait == 0 {
+				o.wait = noWait
+			}
 		case "errors":
 			o.errors, ok = map[string]errorStyle{"auto": autoErrors, "exact": exactErrors, "full": fullErrors}[value]
 		case "stream":

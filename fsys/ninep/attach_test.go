@@ -24,6 +24,7 @@ func TestAname(t *testing.T) {
 		"?errors=full":                {o: options{errors: fullErrors}},
 		"?errors=auto&":               {},
 		"?":                           {},
+		"?wait=0s":                    {o: options{wait: noWait}},
 		"?wait=5":                     {bad: true},
 		"?wait=-1s":                   {bad: true},
 		"?wait":                       {bad: true},

@@ -117,7 +117,7 @@ func (r *request) readTail(n int, continued bool) error {
 	if !continued && r.att.options.wait == 0 && r.park() {
 		return errParked
 	}
-	if continued {
+	if continued || r.att.options.wait == noWait {
 		got, err := r.readAt(fsys.AtOnce(r.ctx), p, 0)
 		if got == 0 && err != nil && !fsys.IsEOF(err) && fsys.CodeOf(err) != fsys.Canceled {
 			return err

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/xrash/smetrics"
+
 	"agent9/fsys"
 	"agent9/services/agent"
 	"agent9/store"
@@ -159,9 +161,34 @@ func (s *agents) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	}
 	e, err := s.entry(ctx, s.st, name)
 	if err != nil {
-		return nil, err
+		return nil, s.unknown(ctx, name, err)
 	}
 	return &home{s, name, e}, nil
+}
+
+// maxNear is how many agents are looked at for one with a name much like
+// another.
+const maxNear = 1000
+
+// unknown says of err, if it is that there is no agent called name, so, and
+// which one may have been meant.
+func (s *agents) unknown(ctx context.Context, name string, err error) error {
+	if fsys.CodeOf(err) != fsys.NotExist || checkName(name) != nil {
+		return err
+	}
+	best, most := "", 0.8
+	page, lerr := s.st.List(ctx, agentsPart, "", maxNear)
+	for _, p := range page {
+		other := strings.TrimPrefix(p.Key, agentsPart)
+		if like := smetrics.JaroWinkler(name, other, 0.7, 4); like > most {
+			best, most = other, like
+		}
+	}
+	reason := "no agent " + name
+	if best != "" && lerr == nil {
+		reason += "; did you mean " + best + "?"
+	}
+	return fsys.E(fsys.NotExist, reason)
 }
 
 func (s *agents) List(ctx context.Context) ([]fsys.Entry, error) {

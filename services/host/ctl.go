@@ -88,11 +88,10 @@ func (h *Host) issue(ctx context.Context, args []string) ([]byte, error) {
 
 // exists reports that no agent is called name, if so.
 func (h *Host) exists(ctx context.Context, s store.Store, name string) error {
-	_, err := h.agents.entry(ctx, s, name)
-	if err != nil && fsys.CodeOf(err) == fsys.NotExist {
-		return &fsys.Error{Code: fsys.NotExist, Reason: "no agent is called " + name}
+	if _, err := h.agents.entry(ctx, s, name); err != nil {
+		return h.agents.unknown(ctx, name, err)
 	}
-	return err
+	return nil
 }
 
 func (h *Host) revoke(ctx context.Context, args []string) ([]byte, error) {

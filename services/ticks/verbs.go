@@ -2,6 +2,7 @@ package ticks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,7 +24,7 @@ func (s *Service) Verbs() []Verb {
 		{"alarm", "WHEN [TEXT]", "run it at a time: +5m, 2026-01-31T08:00:00Z, @daily, or [TZ=ZONE] and five fields of cron; read the alarm's number on the same open file", s.setAlarm},
 		{"cancel", "ID", "take back an alarm", s.cancelAlarm},
 		{"hibernate", "", "rest until something happens", s.hibernate},
-		{"wake", "", "be active, and begin again after a failure", s.wake},
+		{"wake", "", "be active; try again at once what failed; run again after giving up", s.wake},
 	}
 }
 
@@ -116,6 +117,17 @@ func (s *Service) wake(ctx context.Context, words []string) ([]byte, error) {
 	return nil, s.st.Update(ctx, func(tx store.Store) error {
 		err := s.change(ctx, tx, func(r *record) error {
 			r.Asleep, r.Broken, r.GivenUp = false, "", 0
+			in := store.In(tx, s.st)
+			for p, err := range store.All(ctx, in, retries) { // what failed need not wait, and has all its attempts again
+				again, lerr := load[retry](ctx, in, p.Key)
+				if err = errors.Join(err, lerr); err != nil {
+					return err
+				}
+				again.Tries, again.NotBefore = 0, 0
+				if err := store.PutJSON(ctx, in, p.Key, again); err != nil {
+					return err
+				}
+			}
 			return s.opts.Note(tx, "agent.awake", by(ctx))
 		})
 		if err != nil {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// What a person who has not read the manual types means what he expects.
+func TestCommandLines(t *testing.T) {
+	app := newApp()
+	for line, want := range map[string]string{
+		"status alice --help":          "status --help",
+		"run bob ls -la":               "run -- bob ls -la",
+		"run --keep bob ls -la --json": "run --keep -- bob ls -la --json",
+		"run bob --image x -- ls -la":  "run --image x -- bob ls -la",
+		"run bob -d ls -h":             "run -d -- bob ls -h",
+		"shell bob 3 sh -c x":          "shell -- bob 3 sh -c x",
+		"shell bob ls -la":             "shell -- bob ls -la",
+		"shell bob 3":                  "shell bob 3",
+		"list --json":                  "list --json",
+		"ask bob why --model m":        "ask --model m bob why",
+	} {
+		got := interspersed(app, strings.Fields("agentctl "+line))
+		if !reflect.DeepEqual(got, strings.Fields("agentctl "+want)) {
+			t.Errorf("agentctl %s is read as %q, want %q", line, got, want)
+		}
+	}
+	c := console{t: t, addr: "unix:/nowhere/at/all"}
+	for args, want := range map[string]string{
+		"statsu alice": `there is no command "statsu"; did you mean status?; see agentctl --help`,
+		"lst":          "did you mean list?",
+		"qqq":          `there is no command "qqq"; see agentctl --help`,
+	} {
+		if got := c.run(strings.Fields(args)...); got.status != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("agentctl %s: %+v, want %q", args, got, want)
+		}
+	}
+	if got := c.run("status", "alice", "--help"); got.status != 0 || !strings.Contains(got.out, "show how an agent is") {
+		t.Errorf("status alice --help: %+v", got)
+	}
+}
+
+// An agent that does not exist is said to be none, whatever is asked of it, and
+// which one may have been meant.
+func TestNoSuchAgent(t *testing.T) {
+	c := console{t: t, addr: daemon(t)}
+	c.ok("", "create", "alice", "bob")
+	for _, args := range [][]string{
+		{"status", "alcie"}, {"send", "alcie", "hi"}, {"ask", "alcie", "hi"}, {"cat", "agents/alcie/status"}, {"ls", "agents/alcie"}, {"logs", "alcie"},
+		{"budget", "alcie"}, {"stop", "alcie"}, {"run", "alcie", "ls"}, {"token", "alcie"}, {"chat", "alcie"}, {"config", "alcie"}, {"delete", "alcie"},
+	} {
+		if got := c.run(args...); got.status != 3 || !strings.Contains(got.err, "no agent alcie; did you mean alice?\n") {
+			t.Errorf("agentctl %q: %+v", args, got)
+		}
+	}
+	if got := c.run("status", "zzz"); got.status != 3 || !strings.HasSuffix(got.err, "no agent zzz\n") {
+		t.Errorf("status zzz: %+v", got)
+	}
+}
+
+// check changes nothing, and ends in time.
+func TestCheckChangesNothing(t *testing.T) {
+	c := console{t: t, addr: daemon(t)}
+	c.ok("", "create", "alice")
+	c.run("send", "alice", "hi")
+	state := func() string {
+		return c.run("events", "alice", "--all", "--stop", "--json").out + c.run("logs", "alice", "--errors", "--json").out + c.run("status", "alice").out
+	}
+	before := state()
+	if got := c.run("check"); got.status != 0 {
+		t.Errorf("check: %+v", got)
+	}
+	if after := state(); after != before {
+		t.Errorf("check changed\n%sinto\n%s", before, after)
+	}
+	if got := c.run("check", "--time", "1ns"); got.status != 12 || !strings.Contains(got.err, "give more with --time") {
+		t.Errorf("check --time 1ns: %+v", got)
+	}
+}
