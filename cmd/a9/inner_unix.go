@@ -9,5 +9,8 @@ func inner(args []string) (code int, ok bool) {
 	if len(args) > 0 && args[0] == box.Name {
 		return box.Main(args[1:]), true
 	}
+	if len(args) > 0 && args[0] == box.Measure {
+		return box.Measuring(args[1:]), true
+	}
 	return launched(args)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"agent9/conformance/engine"
@@ -16,7 +17,7 @@ import (
 
 // escapes are what a program in a sandbox tries; each says ESCAPED and what it
 // got. $1 is a file of the host, $2 the daemon's data, $3 a port on which the
-// host listens.
+// host listens, $4 the daemon's process, $5 which paths a sandbox may learn of.
 const escapes = `
 escaped() { echo "ESCAPED: $*"; }
 cat "$1" 2>/dev/null | grep -q treasure && escaped "reads the host's files"
@@ -95,6 +96,10 @@ for name in "mnt", "pid", "net", "user", "cgroup":
         tried("enters " + name, lambda: libc.setns(os.open("/proc/%s/ns/%s" % (pid, name), os.O_RDONLY), 0) == 0 and os.path.exists(sys.argv[0]))
 PYTHON
 fi
+for f in mountinfo mounts mountstats; do
+	cat /proc/self/$f /proc/1/$f 2>/dev/null | grep -F -e "$2" -e "$(dirname "$1")" && escaped "learns of the host's paths"
+	[ "$5" = none ] && cat /proc/self/$f | grep -e /sandboxes -e /workspaces -e dir=/[^p] && escaped "learns where it is kept"
+done
 echo '{}' | a9 write config 2>/dev/null && escaped "writes its config"
 cd /workspace
 ln -s "$1" file; ln -s / root; ln -s .. up; ln -s /proc/self/root self; ln -s "$(dirname "$1")" dir
@@ -136,8 +141,10 @@ func testEscapes(t *testing.T, provider, image string) {
 		_, err := r.tryRead("agents/bob/containers/sessions/" + other + "/files/workspace/of-bob")
 		return err == nil
 	})
-	n := r.ask("agents/alice/containers/new", fmt.Sprintf(`{"image":%q,"commands":[{"argv":["sh","-c",%s,"sh",%q,%q,"%d","%d"]}],"keep":true}`,
-		image, strings.TrimSpace(string(fsys.Line(escapes))), secret, d.data(), port, d.cmd.Process.Pid))
+	_, paths, _ := strings.Cut(r.read("agents/alice/containers/providers/main/info"), `"paths":"`)
+	paths, _, _ = strings.Cut(paths, `"`)
+	n := r.ask("agents/alice/containers/new", fmt.Sprintf(`{"image":%q,"commands":[{"argv":["sh","-c",%s,"sh",%q,%q,"%d","%d",%q]}],"keep":true}`,
+		image, strings.TrimSpace(string(fsys.Line(escapes))), secret, d.data(), port, d.cmd.Process.Pid, paths))
 	s := "agents/alice/containers/sessions/" + n
 	out := ""
 	eventually(t, "all has been tried", func() bool {
@@ -148,6 +155,19 @@ func testEscapes(t *testing.T, provider, image string) {
 		t.Errorf("in the sandbox:\n%s%s", out, r.read(s+"/status"))
 	}
 	t.Logf("%s", out)
+
+	if os.Geteuid() == 0 && strings.HasPrefix(provider, "main=bwrap:") {
+		users := map[uint32]bool{}
+		places, _ := filepath.Glob(filepath.Join(d.data(), "containers/main/sandboxes/a9*"))
+		for _, path := range places {
+			if info, err := os.Stat(path); err == nil {
+				users[info.Sys().(*syscall.Stat_t).Gid] = true
+			}
+		}
+		if len(users) != 2 || users[0] || users[65534] {
+			t.Errorf("the sandboxes of two agents are those of %v", users)
+		}
+	}
 
 	// From outside, by the links that it left.
 	for _, way := range []string{

@@ -16,7 +16,8 @@ import (
 	"agent9/providers/containers"
 	"agent9/providers/containers/bwrap"
 	"agent9/providers/containers/docker"
-	"agent9/providers/containers/host"
+	unsafehost "agent9/providers/containers/host"
+	"agent9/services/host"
 	"agent9/store"
 )
 
@@ -25,6 +26,7 @@ type yard struct {
 	id, target string
 	dir        string // for what it keeps on this machine
 	owner      string // tells this daemon apart from others
+	uids       *uids
 }
 
 // yards make the provider that a yard is for.
@@ -41,14 +43,18 @@ var yards = map[string]func(yard) (containers.Provider, error){
 		if err != nil {
 			return nil, err
 		}
-		return bwrap.New(bwrap.Config{Dir: y.dir, Helper: helper, Images: images})
+		p, err := bwrap.New(bwrap.Config{Dir: y.dir, Helper: helper, Images: images, Users: y.uids})
+		if err == nil {
+			y.uids.has = append(y.uids.has, p.Has)
+		}
+		return p, err
 	},
 	unsafeHost: func(y yard) (containers.Provider, error) {
 		helper, err := localHelper()
 		if err != nil {
 			return nil, err
 		}
-		return host.New(host.Config{Dir: y.dir, Helper: helper})
+		return unsafehost.New(unsafehost.Config{Dir: y.dir, Helper: helper})
 	},
 }
 
@@ -80,13 +86,14 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
+	users := &uids{db: db, size: blockSize, known: host.Known}
 	specs := s.containers
 	if s.unsafeHost {
 		specs = append(slices.Clip(specs), unsafeHost+"="+unsafeHost+":")
 	}
 	var all []*containers.Runner
 	for _, spec := range specs {
-		r, err := sandboxProvider(spec, s.data, owner)
+		r, err := sandboxProvider(spec, s.data, owner, users)
 		if err != nil {
 			return nil, usage(err)
 		}
@@ -99,7 +106,7 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 		return all, nil
 	}
 	for _, spec := range []string{"docker=docker:", "bwrap=bwrap:"} {
-		r, err := sandboxProvider(spec, s.data, owner)
+		r, err := sandboxProvider(spec, s.data, owner, users)
 		if err == nil {
 			err = answersNow(ctx, r)
 		}
@@ -112,7 +119,7 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 }
 
 // sandboxProvider makes a provider of ID=DRIVER:TARGET.
-func sandboxProvider(spec, data, owner string) (*containers.Runner, error) {
+func sandboxProvider(spec, data, owner string, users *uids) (*containers.Runner, error) {
 	id, rest, ok := strings.Cut(spec, "=")
 	driver, target, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 || fsys.CheckName(id) != nil {
@@ -123,7 +130,7 @@ func sandboxProvider(spec, data, owner string) (*containers.Runner, error) {
 		drivers := slices.DeleteFunc(slices.Sorted(maps.Keys(yards)), func(d string) bool { return d == unsafeHost })
 		return nil, fsys.E(fsys.Invalid, "--containers "+spec+": no driver is called "+driver+"; there are "+strings.Join(drivers, ", "))
 	}
-	p, err := make(yard{id: id, target: target, dir: filepath.Join(data, "containers", id), owner: owner})
+	p, err := make(yard{id: id, target: target, dir: filepath.Join(data, "containers", id), owner: owner, uids: users})
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Invalid, "--containers "+spec, err)
 	}

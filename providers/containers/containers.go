@@ -90,6 +90,16 @@ type Info struct {
 	// A request for a limit that cannot be had is refused by who must have it;
 	// see services/containers.
 	Enforced []string `json:"enforced"`
+	// Disk says how the limit of the disk is kept: "image" and "quota" by the
+	// kernel, "walk" by measuring again and again, which is late by moments.
+	Disk string `json:"disk,omitempty"`
+	// Users says who sandboxes are on the machine that they run on: "each" agent
+	// its own user, or all of them "one".
+	Users string `json:"users,omitempty"`
+	// Paths says of which paths of that machine a program inside can learn, in
+	// /proc/self/mountinfo: "none" but those of its own system; "engine", where
+	// the engine keeps its containers; "provider", where the daemon keeps them.
+	Paths string `json:"paths,omitempty"`
 	// Left names what the provider could not remove: the operator has to see to
 	// it. It is in nobody's way.
 	Left []string `json:"left,omitempty"`
@@ -105,7 +115,9 @@ type Image struct {
 // A Spec says what sandbox to make.
 type Spec struct {
 	// Name labels the sandbox, so that List can tell whose it is.
-	Name  string
+	Name string
+	// Agent is whom the sandbox is for: what is one agent's is kept from others.
+	Agent string
 	Image string // empty: the provider's default
 	// Pull allows the provider to fetch an image that it does not have.
 	Pull   bool
@@ -121,6 +133,13 @@ type Spec struct {
 // ErrNotPulled is why there is no sandbox of an image that the provider could
 // fetch, and that Spec.Pull does not let it.
 var ErrNotPulled = fsys.E(fsys.NotExist, "it is not here, and may not be pulled")
+
+// Users say which user of the machine the sandboxes of an agent are.
+type Users interface {
+	// User is the number of the user and group that are the agent's, and nobody
+	// else's as long as it exists or a provider has anything of theirs.
+	User(ctx context.Context, agent string) (int, error)
+}
 
 // Limits bound a sandbox. Zero is none.
 type Limits struct {

@@ -19,6 +19,9 @@ type Setup struct {
 	// Disk is how many bytes the workspace may have on its disk, for a driver
 	// that cannot bound it otherwise. Zero is any number. See package box.
 	Disk int64 `json:"disk,omitempty"`
+	// Measured is the file of the box that says how many bytes that are, again
+	// and again, one number to a line. Zero: the box measures them itself.
+	Measured int `json:"measured,omitempty"`
 }
 
 // Argv is the command line that starts the box; helper is where cmd/a9 is.

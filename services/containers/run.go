@@ -97,6 +97,7 @@ func (w *session) provision() error {
 	}
 	spec := provider.Spec{
 		Name:   SandboxName(w.s.config.Owner, w.n),
+		Agent:  w.s.config.Owner,
 		Image:  w.plan.image,
 		Pull:   w.plan.policy.pulls(),
 		Limits: w.plan.spec,

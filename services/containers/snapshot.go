@@ -30,7 +30,7 @@ func (w *session) snapshot(ctx context.Context, name string) error {
 		return err
 	}
 	spec := provider.Spec{
-		Name: SandboxName(w.s.config.Owner, w.n) + ofSnapshot, Image: w.plan.image,
+		Name: SandboxName(w.s.config.Owner, w.n) + ofSnapshot, Agent: w.s.config.Owner, Image: w.plan.image,
 		Limits: w.plan.spec, Workspace: w.s.workspaceID(name),
 	}
 	spec.Limits.Network = false

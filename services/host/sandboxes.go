@@ -27,6 +27,13 @@ func (h *Host) sweep(ctx context.Context) {
 	}
 }
 
+// Known reports whether st, the daemon's store, has anything of the agent with
+// this id.
+func Known(ctx context.Context, st store.Store, id string) (bool, error) {
+	page, err := st.List(ctx, dataPart+id+"/", "", 1)
+	return len(page) > 0, err
+}
+
 // wanted reports whether a sandbox is some session's, or may be.
 func (h *Host) wanted(ctx context.Context, f sandboxes.Found) bool {
 	id, ok := agent.SandboxOwner(f.Name)

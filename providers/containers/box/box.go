@@ -24,9 +24,13 @@
 // process that the box has begun is killed.
 //
 // Where the driver asks for it, the box measures what the workspace has on its
-// disk, once in a second or less often. When that is more than it may be and
+// disk, once in a second or less often, or is told so by who measures from
+// outside ([Measure]) and sees everything. When that is more than it may be and
 // grows, every command is killed, and until it is less again files/ takes no
-// more.
+// more. Files without a name count while somebody has them open. What cannot be
+// seen is more than may be: directories that cannot be read, the files of
+// processes that hide them (PR_SET_DUMPABLE), files that are only mapped, or
+// under way in a socket.
 //
 // # Links
 //
@@ -81,10 +85,10 @@ func Serve(ctx context.Context, conn net.Conn, setup containers.Setup, reaper Re
 	commands := newCommands(setup.Where, reaper)
 	defer commands.close()
 	if setup.Disk > 0 {
-		disk.quota = &quota{dir: setup.Where.Workspace, limit: setup.Disk, exceeded: func() { commands.killAll(containers.ReasonDisk) }}
+		disk.quota = &quota{limit: setup.Disk, exceeded: func() { commands.killAll(containers.ReasonDisk) }}
 		watching, end := context.WithCancel(ctx)
 		var watch sync.WaitGroup
-		watch.Go(func() { disk.quota.watch(watching) })
+		watch.Go(func() { disk.quota.watch(watching, setup) })
 		defer watch.Wait()
 		defer end()
 	}

@@ -52,7 +52,7 @@ func (e *engine) system(place folder.Place) (system, error) {
 		s.made["nsswitch.conf"] = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 		return s, nil
 	}
-	s.dir, s.names, s.etc = e.images[place.Image], nil, []string{"*"}
+	s.dir, s.names, s.etc = e.systems[place.Image], nil, []string{"*"}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return s, fsys.E(fsys.NotExist, "the directory of image "+place.Image+" cannot be read: the operator of this daemon must see to it")
@@ -123,11 +123,17 @@ func show(path, found, at string) ([]string, error) {
 	return nil, nil
 }
 
+// sources are where bubblewrap finds what it shows.
+type sources struct {
+	workspace, skills, helper string
+	find                      func(dir string) string // nil: where it is
+}
+
 // arguments returns all of bubblewrap's. What comes later is mounted over what
-// came before. find gives the path under which bubblewrap finds one of this
-// machine.
-func (e *engine) arguments(r *run, place folder.Place, find func(string) string, files *files) ([]string, error) {
-	status, err := r.report(files)
+// came before.
+func (e *engine) arguments(r *run, place folder.Place, from sources) ([]string, error) {
+	files := &r.files
+	status, err := r.report()
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +159,8 @@ func (e *engine) arguments(r *run, place folder.Place, find func(string) string,
 		return nil, err
 	}
 	base := sys.dir
-	if base != "/" {
-		base = find(base)
+	if base != "/" && from.find != nil {
+		base = from.find(base)
 	}
 	shown, err := sys.arguments(base, files)
 	if err != nil {
@@ -166,9 +172,9 @@ func (e *engine) arguments(r *run, place folder.Place, find func(string) string,
 		"--dev", "/dev", "--perms", "1777", "--size", memory, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--perms", "1777", "--size", memory, "--tmpfs", in.Tmp,
 		"--perms", "0700", "--size", strconv.Itoa(1 << 20), "--tmpfs", filepath.Dir(in.Socket),
-		"--bind", find(place.Workspace), in.Workspace,
-		"--ro-bind", find(place.Skills), in.Skills,
-		"--ro-bind", find(e.helper), in.Helper,
+		"--bind", from.workspace, in.Workspace,
+		"--ro-bind", from.skills, in.Skills,
+		"--ro-bind", from.helper, in.Helper,
 		"--remount-ro", "/",
 		"--chdir", in.Workspace,
 	}), nil

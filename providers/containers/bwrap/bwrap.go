@@ -9,12 +9,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
-	"sync"
 
 	"agent9/fsys"
 	"agent9/providers/containers"
@@ -26,10 +23,7 @@ import (
 type Provider struct {
 	*folder.Store
 	engine *engine
-	images map[string]string
-
-	mu      sync.Mutex
-	version string // once it is known that sandboxes can be made
+	users  string // see [containers.Info]
 }
 
 var _ containers.Provider = (*Provider)(nil)
@@ -42,23 +36,24 @@ func New(config Config) (*Provider, error) {
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Invalid, "the folder for sandboxes", err)
 	}
-	e := &engine{program: config.Program, helper: config.Helper, images: config.Images}
+	e := &engine{
+		program: config.Program, helper: config.Helper, systems: config.Images, root: os.Geteuid() == 0,
+		images: &images{filepath.Join(dir, "empty")}, choosing: make(chan struct{}, 1),
+	}
 	if e.program == "" {
 		e.program = "bwrap"
 	}
-	if os.Geteuid() == 0 {
-		e.owner = config.Owner
-		if e.owner == nil {
-			e.owner = &folder.Owner{UID: nobody, GID: nobody}
-		}
-	}
 	sum := sha256.Sum256([]byte(dir))
 	e.groups = cgroup.Find("agent9-" + hex.EncodeToString(sum[:4]))
-	store, err := folder.New(folder.Config{Dir: dir, Owner: e.owner}, e)
+	store, err := folder.New(folder.Config{Dir: dir, Owner: e.owners(config.Users)}, e)
 	if err != nil {
 		return nil, err
 	}
-	p := &Provider{Store: store, engine: e, images: config.Images}
+	e.scratch, e.drop = store.Scratch, store.Drop
+	p := &Provider{Store: store, engine: e, users: "one"}
+	if e.root && config.Users != nil {
+		p.users = "each"
+	}
 	if _, err := p.List(context.Background()); err != nil { // ends what goes on
 		return nil, err
 	}
@@ -68,60 +63,44 @@ func New(config Config) (*Provider, error) {
 
 // Info says whether sandboxes can be made, by making one.
 func (p *Provider) Info(ctx context.Context) (containers.Info, error) {
-	version, err := p.ready(ctx)
+	c, err := p.engine.choose(ctx)
 	if err != nil {
 		return containers.Info{}, err
 	}
 	info := containers.Info{
-		Driver: "bwrap", Version: version, Arch: runtime.GOARCH,
-		Isolated: true, Enforced: p.engine.enforces(), Left: p.Left(),
+		Driver: "bwrap", Version: c.version, Arch: runtime.GOARCH, Isolated: true, Enforced: p.engine.enforces(),
+		Disk: c.disk, Users: p.users, Paths: c.paths, Left: p.Left(),
 	}
-	if len(p.images) > 0 {
+	if len(p.engine.systems) > 0 {
 		info.DefaultImage = thisMachine
 	}
 	return info, nil
 }
 
-// ready returns the version of bubblewrap after a sandbox could be made.
-func (p *Provider) ready(ctx context.Context) (string, error) {
-	p.mu.Lock()
-	version := p.version
-	p.mu.Unlock()
-	if version != "" {
-		return version, nil
+// owners says who the sandboxes of an agent are on this machine, if the daemon
+// is root; nil: they are the daemon's user.
+func (e *engine) owners(users containers.Users) func(context.Context, string) (*folder.Owner, error) {
+	if !e.root {
+		return nil
 	}
-	path, err := exec.LookPath(p.engine.program)
-	if err != nil {
-		return "", fsys.E(fsys.Unavailable, "bubblewrap is not installed: install the package bubblewrap, or name the program")
+	return func(ctx context.Context, agent string) (*folder.Owner, error) {
+		if users == nil || agent == "" {
+			return e.oldOwner(), nil
+		}
+		n, err := users.User(ctx, agent)
+		return &folder.Owner{UID: n, GID: n}, err
 	}
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
-		return "", fsys.Wrap(fsys.Unavailable, "bubblewrap", err)
-	}
-	dir, err := p.Scratch()
-	if err != nil {
-		return "", fsys.Wrap(fsys.Unavailable, "trying bubblewrap", err)
-	}
-	defer p.Drop(dir)
-	if err := p.engine.probe(ctx, dir); err != nil {
-		return "", err
-	}
-	version = strings.TrimSpace(strings.TrimPrefix(string(out), "bubblewrap "))
-	p.mu.Lock()
-	p.version = version
-	p.mu.Unlock()
-	return version, nil
 }
 
 // Images lists the root file systems that the operator named.
 func (p *Provider) Images(ctx context.Context) ([]containers.Image, error) {
 	var list []containers.Image
-	for _, name := range slices.Sorted(maps.Keys(p.images)) {
-		info, err := os.Stat(p.images[name])
+	for _, name := range slices.Sorted(maps.Keys(p.engine.systems)) {
+		info, err := os.Stat(p.engine.systems[name])
 		if err != nil {
 			continue // Create says what is wrong with it
 		}
-		size, err := sizeOf(ctx, p.images[name])
+		size, err := sizeOf(ctx, p.engine.systems[name])
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +129,7 @@ func (p *Provider) Create(ctx context.Context, spec containers.Spec, progress fu
 	if err := p.engine.check(spec); err != nil {
 		return nil, err
 	}
-	if _, err := p.ready(ctx); err != nil {
+	if _, err := p.engine.choose(ctx); err != nil {
 		return nil, err
 	}
 	return p.Store.Create(ctx, spec, progress)

@@ -16,6 +16,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/containers"
+	"agent9/providers/containers/box"
 	"agent9/providers/containers/bwrap/cgroup"
 	"agent9/providers/containers/bwrap/launch"
 	"agent9/providers/containers/folder"
@@ -39,9 +40,24 @@ const (
 type engine struct {
 	program string
 	helper  string
-	images  map[string]string
-	owner   *folder.Owner // nil: the daemon is not root
+	systems map[string]string // root file systems
+	images  *images
 	groups  *cgroup.Tree
+	root    bool // the daemon is
+	scratch func() (string, error)
+	drop    func(string)
+
+	choosing chan struct{} // held by who reads or sets chosen
+	chosen   *choice
+}
+
+// oldOwner is who sandboxes are that are no agent's, or of which it is not
+// recorded whose they are.
+func (e *engine) oldOwner() *folder.Owner {
+	if !e.root {
+		return nil
+	}
+	return &folder.Owner{UID: nobody, GID: nobody}
 }
 
 var _ folder.Engine = (*engine)(nil)
@@ -49,7 +65,7 @@ var _ folder.Engine = (*engine)(nil)
 // check refuses a sandbox that cannot be made.
 func (e *engine) check(spec containers.Spec) error {
 	if spec.Image != "" && spec.Image != thisMachine {
-		if _, ok := e.images[spec.Image]; !ok {
+		if _, ok := e.systems[spec.Image]; !ok {
 			return fsys.E(fsys.NotExist, "there is no image "+spec.Image+" for bubblewrap: the images file lists those that there are, and without one this machine's own programs are used")
 		}
 	}
@@ -81,20 +97,28 @@ func (e *engine) countsPIDs() bool {
 }
 
 // Begin prepares a run of the box; see [folder.Engine].
-func (e *engine) Begin(_ context.Context, place folder.Place) (folder.Run, error) {
+func (e *engine) Begin(ctx context.Context, place folder.Place) (folder.Run, error) {
+	c, err := e.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.begin(ctx, c.way, place)
+}
+
+func (e *engine) begin(ctx context.Context, w way, place folder.Place) (folder.Run, error) {
 	program, err := exec.LookPath(e.program)
 	if err != nil {
-		return nil, fsys.E(fsys.Unavailable, "bubblewrap is not installed: install the package bubblewrap, or name the program")
+		return nil, noProgram
 	}
 	r := &run{known: make(chan struct{})}
-	if err := e.prepare(r, program, place); err != nil {
+	if err := e.prepare(ctx, r, w, program, place); err != nil {
 		r.Close()
 		return nil, fsys.Wrap(fsys.Unavailable, "preparing the sandbox", err)
 	}
 	return r, nil
 }
 
-func (e *engine) prepare(r *run, program string, place folder.Place) error {
+func (e *engine) prepare(ctx context.Context, r *run, w way, program string, place folder.Place) error {
 	l := place.Limits
 	pids := l.PIDs
 	if pids > 0 {
@@ -106,29 +130,50 @@ func (e *engine) prepare(r *run, program string, place folder.Place) error {
 	}
 	r.group = group
 	plan := launch.Plan{Join: group.Procs(), Rlimits: e.rlimits(l)}
-	find := func(path string) string { return path }
-	if e.owner != nil {
-		plan.Drop = &launch.User{UID: e.owner.UID, GID: e.owner.GID}
-		plan.Stage = &launch.Stage{Dir: "/tmp", Binds: map[string]string{}}
-		find = plan.Stage.Add
+	in := sources{workspace: place.Workspace, skills: place.Skills, helper: e.helper}
+	if place.Owner != nil {
+		plan.Drop = &launch.User{UID: place.Owner.UID, GID: place.Owner.GID}
 	}
-	var files files
-	args, err := e.arguments(r, place, find, &files)
-	r.files = files.list
+	if w.stage {
+		plan.Stage = &launch.Stage{Dir: "/tmp"}
+		in.skills = plan.Stage.Add(launch.Show{Path: place.Skills, How: w.readable})
+		in.helper = filepath.Join(plan.Stage.Add(launch.Show{Path: filepath.Dir(e.helper), How: w.readable}), filepath.Base(e.helper))
+		in.find = func(path string) string { return plan.Stage.Add(launch.Show{Path: path, How: w.readable}) }
+		if in.workspace, err = e.show(ctx, w, place, plan.Stage); err != nil {
+			return err
+		}
+	}
+	args, err := e.arguments(r, place, in)
 	if err != nil {
 		return err
 	}
-	plan.Files = len(r.files)
-	plan.Argv = slices.Concat([]string{program}, args, []string{"--"}, e.inside(l))
+	inside, err := e.inside(r, place, &plan)
+	if err != nil {
+		return err
+	}
+	plan.Files = len(r.files.list)
+	plan.Argv = slices.Concat([]string{program}, args, []string{"--"}, inside)
 	r.cmd = exec.Command(e.helper, plan.Arguments()...)
 	r.cmd.Dir = "/"
 	r.cmd.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", "LANG=C.UTF-8"}
-	r.cmd.ExtraFiles = r.files
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if e.owner != nil {
-		r.cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
-	}
+	r.cmd.ExtraFiles = r.files.list
+	r.cmd.SysProcAttr = e.namespaces(w)
 	return nil
+}
+
+// namespaces are those that the launch is in: mounts of its own if it has a
+// stage, and a user namespace in which it may mount if the daemon may not.
+func (e *engine) namespaces(w way) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	switch {
+	case w.stage && e.root:
+		attr.Unshareflags = syscall.CLONE_NEWNS
+	case w.stage:
+		attr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS
+		attr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	return attr
 }
 
 // rlimits are what bubblewrap and all in the sandbox inherit.
@@ -142,11 +187,23 @@ func (e *engine) rlimits(l containers.Limits) []launch.Rlimit {
 
 // inside is the command that bubblewrap runs in the sandbox. Limits that
 // depend on the user are set there, where it is another one than outside.
-func (e *engine) inside(l containers.Limits) []string {
-	where := containers.Inside()
-	box := containers.Setup{Where: where, Disk: l.Disk}.Argv(where.Helper)
+func (e *engine) inside(r *run, place folder.Place, outside *launch.Plan) ([]string, error) {
+	l, where := place.Limits, containers.Inside()
+	setup := containers.Setup{Where: where}
+	if info, err := os.Stat(place.Workspace); err == nil && info.IsDir() && l.Disk > 0 {
+		setup.Disk = l.Disk
+		if outside.Stage != nil { // where there is somebody who sees everything
+			in, out, err := r.pipe()
+			if err != nil {
+				return nil, err
+			}
+			setup.Measured = in
+			outside.Watch = &launch.Watch{Args: []string{box.Measure, where.Workspace}, Dir: place.Workspace, Out: out}
+		}
+	}
+	command := setup.Argv(where.Helper)
 	have := e.groups.Enforces()
-	plan := launch.Plan{Argv: box}
+	plan := launch.Plan{Argv: command, Files: setup.Measured}
 	if l.PIDs > 0 && !slices.Contains(have, "pids") {
 		plan.Rlimits = append(plan.Rlimits, launch.Rlimit{Resource: unix.RLIMIT_NPROC, Max: uint64(l.PIDs + ownPIDs)})
 	}
@@ -154,9 +211,9 @@ func (e *engine) inside(l containers.Limits) []string {
 		plan.Rlimits = append(plan.Rlimits, launch.Rlimit{Resource: unix.RLIMIT_DATA, Max: uint64(l.Memory) + ownData})
 	}
 	if plan.Rlimits == nil {
-		return box
+		return command, nil
 	}
-	return append([]string{where.Helper}, plan.Arguments()...)
+	return append([]string{where.Helper}, plan.Arguments()...), nil
 }
 
 // Recover ends what an earlier daemon left; see [folder.Engine].
@@ -172,48 +229,6 @@ func (e *engine) Recover(place folder.Place, last folder.Process) containers.Usa
 func usage(g *cgroup.Group) containers.Usage {
 	u := g.Usage()
 	return containers.Usage{CPU: u.CPU, Memory: u.Memory, OOMKills: u.OOMKills}
-}
-
-// probe makes a sandbox in dir that ends at once.
-func (e *engine) probe(ctx context.Context, dir string) error {
-	place := folder.Place{ID: filepath.Base(dir), Workspace: filepath.Join(dir, "workspace"), Skills: filepath.Join(dir, "skills")}
-	for _, d := range []string{place.Workspace, place.Skills} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			return fsys.Wrap(fsys.Unavailable, "trying bubblewrap", err)
-		}
-	}
-	if e.owner != nil {
-		if err := os.Chown(place.Workspace, e.owner.UID, e.owner.GID); err != nil {
-			return fsys.Wrap(fsys.Unavailable, "trying bubblewrap", err)
-		}
-	}
-	made, err := e.Begin(ctx, place)
-	if err != nil {
-		return err
-	}
-	defer made.Close()
-	cmd := made.Command() // its input is at the end, which ends the box
-	var words strings.Builder
-	cmd.Stderr = &words
-	err = cmd.Start()
-	if err == nil {
-		made.Started()
-		undo := context.AfterFunc(ctx, made.Kill)
-		err = cmd.Wait()
-		undo()
-		made.Kill()
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err != nil {
-		said := strings.Join(strings.Fields(words.String()), " ")
-		if said == "" {
-			said = err.Error()
-		}
-		return fsys.E(fsys.Unavailable, "bubblewrap cannot make a sandbox: "+said+advice())
-	}
-	return nil
 }
 
 // advice says what on this machine forbids sandboxes.

@@ -24,7 +24,7 @@ import (
 type run struct {
 	group *cgroup.Group
 	cmd   *exec.Cmd
-	files []*os.File // of the command
+	files files // of the command
 	// status is what bubblewrap says of itself, the process first.
 	status *os.File
 	known  chan struct{} // closed when first is set, or never will be
@@ -37,13 +37,25 @@ type run struct {
 var _ folder.Run = (*run)(nil)
 
 // report makes the pipe of bubblewrap's status and returns its number there.
-func (r *run) report(files *files) (string, error) {
+func (r *run) report() (string, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	r.status = out
-	return files.put(in), nil
+	return r.files.put(in), nil
+}
+
+// pipe gives the command both ends of a pipe.
+func (r *run) pipe() (in, out int, err error) {
+	from, to, err := os.Pipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	r.files.put(from)
+	r.files.put(to)
+	n := len(r.files.list)
+	return n + 1, n + 2, nil
 }
 
 // Command starts bubblewrap; see [folder.Run].
@@ -98,10 +110,10 @@ func parent(pid int) int {
 
 // release closes the files that only the command needs.
 func (r *run) release() {
-	for _, f := range r.files {
+	for _, f := range r.files.list {
 		f.Close()
 	}
-	r.files = nil
+	r.files.list = nil
 }
 
 // Kill ends the sandbox; see [folder.Run]. All processes end with the first.

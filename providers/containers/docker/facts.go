@@ -21,6 +21,14 @@ type facts struct {
 	pids    bool
 }
 
+// disk says how the limit of the disk is kept; see [containers.Info].
+func (f *facts) disk() string {
+	if f.quota {
+		return "quota"
+	}
+	return "walk"
+}
+
 // Info says what the engine is and which limits it holds, as of now.
 func (p *Provider) Info(ctx context.Context) (containers.Info, error) {
 	f, err := p.ask(ctx)
@@ -34,6 +42,9 @@ func (p *Provider) Info(ctx context.Context) (containers.Info, error) {
 		DefaultImage: p.config.DefaultImage,
 		Isolated:     true,
 		Enforced:     []string{"network", "disk"},
+		Disk:         f.disk(),
+		Users:        "one",
+		Paths:        "engine",
 	}
 	for _, limit := range []struct {
 		name  string

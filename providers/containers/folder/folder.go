@@ -7,12 +7,16 @@
 //	<dir>/sandboxes/<id>/record.json    what the sandbox is and has used
 //	<dir>/sandboxes/<id>/workspace/     unless it has one that persists
 //	<dir>/sandboxes/<id>/skills/
+//	<dir>/sandboxes/<id>/work/          the engine's
 //	<dir>/sandboxes/.new-<id>           being made; swept by New
 //	<dir>/sandboxes/.gone-<id>          being removed; swept by New, and later if need be
-//	<dir>/workspaces/<name>/            one that persists
+//	<dir>/workspaces/<name>             one that persists
+//
+// A workspace is a directory, or what else the engine makes of it. Each of these
+// has the group of the agent that it belongs to, if there is one; see [Mark].
 //
 // One daemon uses a folder at a time. A workspace that persists is locked
-// (flock(2) on its directory) while a sandbox runs in it, so that a second run
+// (flock(2)) while a sandbox runs in it, so that a second run
 // is refused with Busy.
 package folder
 
@@ -37,18 +41,19 @@ type Config struct {
 	// Dir is made if it does not exist. What is in it must be changed by no
 	// other program.
 	Dir string
-	// Owner is the user and group that workspaces belong to; nil: the daemon's.
-	Owner *Owner
+	// Owner says to which user and group the workspaces of an agent belong; nil:
+	// the daemon's.
+	Owner func(ctx context.Context, agent string) (*Owner, error)
 	// Grace is how long a run may take to end in order, after its connection
 	// was closed and before it is killed.
 	Grace time.Duration
 }
 
-// Owner is a user and a group, by number.
-type Owner struct{ UID, GID int }
-
 // An Engine makes runs of the box.
 type Engine interface {
+	// Make makes a new workspace at place.Workspace: a directory (see [Dir]), or
+	// whatever Begin can use. Exist: something is there already.
+	Make(ctx context.Context, place Place) error
 	// Begin prepares a run in place. ctx bounds only this call.
 	Begin(ctx context.Context, place Place) (Run, error)
 	// Recover ends what an earlier daemon left of a run in place, whose first
@@ -80,8 +85,19 @@ type Place struct {
 	ID        string
 	Image     string
 	Limits    containers.Limits
-	Workspace string // directories, absolute
-	Skills    string
+	Owner     *Owner // nil: the daemon's
+	Workspace string // what Make made; this and the others are absolute
+	Skills    string // a directory
+	Work      string // a directory in the file system of Workspace, for the engine
+}
+
+// Dir makes the directory place.Workspace, and is an Engine's Make.
+func Dir(place Place) error {
+	err := os.Mkdir(place.Workspace, 0o700)
+	if err == nil && place.Owner != nil {
+		err = os.Chown(place.Workspace, place.Owner.UID, place.Owner.GID)
+	}
+	return fsys.Wrap(fsys.Internal, "the workspace", err)
 }
 
 // Store has the sandboxes of one Config and is a driver's [containers.Provider]
@@ -156,20 +172,29 @@ func (s *Store) Create(ctx context.Context, spec containers.Spec, _ func(string)
 
 // fill makes all of a sandbox's folder at dir.
 func (s *Store) fill(ctx context.Context, dir string, spec containers.Spec) error {
-	skills, workspace := filepath.Join(dir, skillsDir), filepath.Join(dir, workspaceDir)
-	for _, d := range []string{dir, skills, workspace} {
+	owner, err := s.owner(ctx, spec.Agent)
+	if err != nil {
+		return err
+	}
+	place := Place{Limits: spec.Limits, Owner: owner}.in(dir)
+	for _, d := range []string{dir, place.Skills, place.Work} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return fsys.Wrap(fsys.Internal, "the sandbox's folder", err)
 		}
 	}
-	if err := s.give(workspace); err != nil {
+	if err := Mark(dir, owner); err != nil {
 		return err
 	}
-	if err := writeSkills(ctx, skills, spec.Skills); err != nil {
+	if spec.Workspace == "" {
+		if err := s.engine.Make(ctx, place); err != nil {
+			return err
+		}
+	}
+	if err := writeSkills(ctx, place.Skills, spec.Skills); err != nil {
 		return err
 	}
 	made := record{
-		Name: spec.Name, Image: spec.Image, Limits: spec.Limits,
+		Name: spec.Name, Agent: spec.Agent, Image: spec.Image, Limits: spec.Limits,
 		Workspace: spec.Workspace, Created: time.Now().UTC(),
 	}
 	if err := made.save(dir); err != nil {
@@ -178,13 +203,10 @@ func (s *Store) fill(ctx context.Context, dir string, spec containers.Spec) erro
 	return ctx.Err()
 }
 
-// give makes a directory that exists the workspaces' owner's.
-func (s *Store) give(dir string) error {
-	if s.config.Owner == nil {
-		return nil
-	}
-	err := os.Chown(dir, s.config.Owner.UID, s.config.Owner.GID)
-	return fsys.Wrap(fsys.Internal, "the owner of a workspace", err)
+// in is the place with everything of it in dir.
+func (p Place) in(dir string) Place {
+	p.Workspace, p.Skills, p.Work = filepath.Join(dir, workspaceDir), filepath.Join(dir, skillsDir), filepath.Join(dir, workDir)
+	return p
 }
 
 // Open returns the sandbox with this ID; see [containers.Provider].

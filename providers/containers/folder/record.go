@@ -17,11 +17,13 @@ const (
 	recordFile   = "record.json"
 	workspaceDir = "workspace"
 	skillsDir    = "skills"
+	workDir      = "work"
 )
 
 // record is what is known of a sandbox on disk.
 type record struct {
 	Name      string            `json:"name"`
+	Agent     string            `json:"agent,omitempty"`
 	Image     string            `json:"image,omitempty"`
 	Limits    containers.Limits `json:"limits"`
 	Workspace string            `json:"workspace,omitempty"`

@@ -50,7 +50,7 @@ func (s *Sandbox) recover() {
 	if err != nil || rec.Run == nil {
 		return
 	}
-	place, err := s.place()
+	place, err := s.place(context.Background())
 	if err != nil {
 		s.broken = err
 		return
@@ -60,14 +60,10 @@ func (s *Sandbox) recover() {
 	s.broken = s.record.save(s.dir)
 }
 
-func (s *Sandbox) place() (Place, error) {
-	p := Place{
-		ID: s.id, Image: s.record.Image, Limits: s.record.Limits,
-		Workspace: filepath.Join(s.dir, workspaceDir),
-		Skills:    filepath.Join(s.dir, skillsDir),
-	}
-	var err error
-	if s.record.Workspace != "" {
+func (s *Sandbox) place(ctx context.Context) (Place, error) {
+	owner, err := s.store.owner(ctx, s.record.Agent)
+	p := Place{ID: s.id, Image: s.record.Image, Limits: s.record.Limits, Owner: owner}.in(s.dir)
+	if err == nil && s.record.Workspace != "" {
 		p.Workspace, err = s.store.workspace(s.record.Workspace)
 	}
 	return p, err
@@ -114,13 +110,16 @@ func (s *Sandbox) Start(ctx context.Context) (net.Conn, error) {
 	if err := s.idle(); err != nil {
 		return nil, err
 	}
-	place, err := s.place()
+	place, err := s.place(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if err := os.Mkdir(place.Work, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fsys.Wrap(fsys.Internal, "the sandbox's folder", err)
+	}
 	var lock *os.File
 	if s.record.Workspace != "" {
-		if lock, err = s.store.lock(place.Workspace); err != nil {
+		if lock, err = s.store.lock(ctx, place); err != nil {
 			return nil, err
 		}
 	}

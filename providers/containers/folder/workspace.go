@@ -31,24 +31,19 @@ func (s *Store) workspace(name string) (string, error) {
 
 // lock makes sure that the workspace exists and locks it until the file that
 // is returned is closed.
-func (s *Store) lock(dir string) (*os.File, error) {
+func (s *Store) lock(ctx context.Context, place Place) (*os.File, error) {
 	for {
-		err := os.Mkdir(dir, 0o700)
-		if err == nil {
-			err = s.give(dir)
+		f, err := flock(place.Workspace)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
 		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fsys.Wrap(fsys.Internal, "the workspace", err)
+		if err := s.engine.Make(ctx, place); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
 		}
-		f, err := flock(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed meanwhile
-		}
-		return f, err
 	}
 }
 
-// flock locks a directory. NotExist: there is none.
+// flock locks a workspace. NotExist: there is none.
 func flock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -106,6 +101,9 @@ func (s *Store) RemoveWorkspace(_ context.Context, name string) error {
 // removed now is left over, and no longer in anybody's way.
 func (s *Store) discard(dir string) error {
 	gone, err := os.MkdirTemp(filepath.Dir(dir), ".gone-")
+	if err == nil {
+		err = markAs(gone, dir)
+	}
 	if err == nil {
 		err = os.Rename(dir, filepath.Join(gone, "it"))
 	}

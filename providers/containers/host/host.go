@@ -75,7 +75,9 @@ func (p *Provider) Info(context.Context) (containers.Info, error) {
 	if _, err := exec.LookPath(p.helper); err != nil {
 		return containers.Info{}, noHelper
 	}
-	return containers.Info{Driver: "host", Version: runtime.GOOS, Arch: runtime.GOARCH, Left: p.Left()}, nil
+	return containers.Info{Driver: "host", Version: runtime.GOOS, Arch: runtime.GOARCH,
+		Disk: "walk", Users: "one", Paths: "provider", Left: p.Left(),
+	}, nil
 }
 
 var noHelper = fsys.E(fsys.Unavailable, "the program a9, which every sandbox needs, is not where agentd looks for it: install it beside agentd")
@@ -101,6 +103,9 @@ type engine struct{ helper string }
 const mark = "AGENT9_SANDBOX="
 
 func temporary(id string) string { return filepath.Join(os.TempDir(), "agent9-"+id) }
+
+// Make makes a workspace; see [folder.Engine].
+func (e engine) Make(_ context.Context, place folder.Place) error { return folder.Dir(place) }
 
 // Begin prepares a run of the box; see [folder.Engine].
 func (e engine) Begin(_ context.Context, place folder.Place) (folder.Run, error) {

@@ -4,8 +4,9 @@
 // of its own: it joins the sandbox's cgroups, so that nothing runs outside
 // them, and gives up what rights the daemon has before bubblewrap runs.
 //
-// Who starts it with rights of root has put it in a mount namespace of its own
-// (clone(2), CLONE_NEWNS) in which no mount is shared with another.
+// Who starts it with a [Stage] has put it in a mount namespace of its own, in
+// which no mount is shared with another: as root, or in a user namespace in
+// which it is root.
 package launch
 
 import (
@@ -13,8 +14,7 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
-	"strconv"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -25,8 +25,9 @@ const Name = "launch"
 
 // A Plan is what to do before which program.
 type Plan struct {
-	Join    []string `json:"join,omitempty"`  // cgroup.procs files of the cgroups
-	Stage   *Stage   `json:"stage,omitempty"` // with rights of root only
+	Join    []string `json:"join,omitempty"` // cgroup.procs files of the cgroups
+	Stage   *Stage   `json:"stage,omitempty"`
+	Watch   *Watch   `json:"watch,omitempty"`
 	Rlimits []Rlimit `json:"rlimits,omitempty"`
 	Drop    *User    `json:"drop,omitempty"` // whom to become; nil: stay
 	Files   int      `json:"files"`          // how many the program is given beyond 0, 1 and 2
@@ -42,13 +43,6 @@ func (p Plan) Arguments() []string {
 	return []string{Name, string(text)}
 }
 
-// A Stage is a directory that shows, in the new mount namespace only, what a
-// user without rights could not reach otherwise.
-type Stage struct {
-	Dir   string            `json:"dir"`   // hidden by it
-	Binds map[string]string `json:"binds"` // a name in Dir, and the path that it shows
-}
-
 // A User is who to become, with no other groups.
 type User struct {
 	UID int `json:"uid"`
@@ -61,16 +55,10 @@ type Rlimit struct {
 	Max      uint64 `json:"max"`
 }
 
-// Add shows path in the stage and returns where.
-func (s *Stage) Add(path string) string {
-	name := strconv.Itoa(len(s.Binds))
-	s.Binds[name] = path
-	return filepath.Join(s.Dir, name)
-}
-
 // Run does what the plan says, in its own place and environment. It returns
 // only if that fails.
 func Run(plan string) error {
+	runtime.LockOSThread() // what dies with its parent dies with this thread
 	var p Plan
 	if err := json.Unmarshal([]byte(plan), &p); err != nil || len(p.Argv) == 0 {
 		return fmt.Errorf("the plan of the launch makes no sense: %w", err)
@@ -80,7 +68,10 @@ func Run(plan string) error {
 			return fmt.Errorf("joining the cgroup: %w", err)
 		}
 	}
-	if err := p.Stage.mount(); err != nil {
+	if err := p.Watch.start(); err != nil {
+		return fmt.Errorf("measuring the disk: %w", err)
+	}
+	if err := p.Stage.mount(p.Drop); err != nil {
 		return err
 	}
 	for _, l := range p.Rlimits {
@@ -97,49 +88,6 @@ func Run(plan string) error {
 	}
 	err := syscall.Exec(p.Argv[0], p.Argv, os.Environ())
 	return fmt.Errorf("%s: %w", p.Argv[0], err)
-}
-
-// mount mounts the stage. Everything is opened before Dir is hidden, because
-// it may be below it.
-func (s *Stage) mount() error {
-	if s == nil {
-		return nil
-	}
-	open := map[string]int{}
-	for name, path := range s.Binds {
-		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		open[name] = fd
-	}
-	if err := unix.Mount("tmpfs", s.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
-		return &os.PathError{Op: "mount", Path: s.Dir, Err: err}
-	}
-	for name, fd := range open {
-		if err := bind(fd, filepath.Join(s.Dir, name)); err != nil {
-			return &os.PathError{Op: "bind", Path: s.Binds[name], Err: err}
-		}
-	}
-	return nil
-}
-
-// bind shows at path what fd is.
-func bind(fd int, path string) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	var err error
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		err = os.Mkdir(path, 0o755)
-	} else {
-		err = os.WriteFile(path, nil, 0o644)
-	}
-	if err != nil {
-		return err
-	}
-	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), path, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
 func (l Rlimit) set() error {

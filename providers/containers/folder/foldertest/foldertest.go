@@ -118,7 +118,7 @@ func (d Driver) daemon(dir string) error {
 		return err
 	}
 	ctx := context.Background()
-	sandbox, err := p.Create(ctx, containers.Spec{Name: "left", Workspace: "kept"}, func(string) {})
+	sandbox, err := p.Create(ctx, containers.Spec{Name: "left", Workspace: "kept", Limits: containers.Limits{Disk: 64 << 20}}, func(string) {})
 	if err != nil {
 		return err
 	}
