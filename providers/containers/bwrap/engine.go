@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -137,7 +136,7 @@ func (e *engine) prepare(ctx context.Context, r *run, w way, program string, pla
 	if w.stage {
 		plan.Stage = &launch.Stage{Dir: "/tmp"}
 		in.skills = plan.Stage.Add(launch.Show{Path: place.Skills, How: w.readable})
-		in.helper = filepath.Join(plan.Stage.Add(launch.Show{Path: filepath.Dir(e.helper), How: w.readable}), filepath.Base(e.helper))
+		in.helper = plan.Stage.Add(w.file(e.helper))
 		in.find = func(path string) string { return plan.Stage.Add(launch.Show{Path: path, How: w.readable}) }
 		if in.workspace, err = e.show(ctx, w, place, plan.Stage); err != nil {
 			return err

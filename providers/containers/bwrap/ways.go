@@ -34,6 +34,14 @@ var ways = []way{
 	{disk: "walk", paths: "provider"},
 }
 
+// file shows one file.
+func (w way) file(path string) launch.Show {
+	if w.readable == launch.Bound {
+		return launch.Show{Path: path, How: launch.Bound}
+	}
+	return launch.Show{Path: filepath.Dir(path), File: filepath.Base(path), How: w.readable}
+}
+
 // A choice is the way that was chosen, and bubblewrap's version.
 type choice struct {
 	way

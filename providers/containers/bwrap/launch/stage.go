@@ -24,6 +24,7 @@ type Stage struct {
 type Show struct {
 	Path string `json:"path"`
 	How  How    `json:"how"`
+	File string `json:"file,omitempty"` // of Readable: of the directory only this
 	Work string `json:"work,omitempty"` // of Writable: a directory of its own in the same file system
 	Own  bool   `json:"own,omitempty"`  // what is in the directory is made the owner's
 	Lost bool   `json:"lost,omitempty"` // of Image: it may be, if the power fails; that saves waiting for the disk
@@ -46,16 +47,21 @@ const Workspace = "workspace"
 func (s *Stage) Add(show Show) string {
 	at := s.at(len(s.Shows))
 	s.Shows = append(s.Shows, show)
-	if show.How == Image {
+	switch {
+	case show.How == Image:
 		return filepath.Join(at, Workspace)
+	case show.File != "":
+		return at + file
 	}
 	return at
 }
 
 func (s *Stage) at(n int) string { return filepath.Join(s.Dir, strconv.Itoa(n)) }
 
-// nothing is an empty directory on the stage.
-const nothing = "nothing"
+const (
+	nothing = "nothing" // an empty directory on the stage
+	file    = "-file"   // ends the name of one file of a directory
+)
 
 // mount mounts the stage. Everything is opened before Dir is hidden, because
 // it may be below it. What is new in an image is owner's.
@@ -118,7 +124,14 @@ func (s *Stage) show(show Show, src source, at string, owner *User) error {
 	const safe = unix.MS_NOSUID | unix.MS_NODEV
 	switch show.How {
 	case Readable:
-		return s.overlay(at, safe|unix.MS_RDONLY, fmt.Sprintf("lowerdir=%s:%s", path, nothing))
+		err := s.overlay(at, safe|unix.MS_RDONLY, fmt.Sprintf("lowerdir=%s:%s", path, nothing))
+		if err != nil || show.File == "" {
+			return err
+		}
+		if err := os.WriteFile(at+file, nil, 0o644); err != nil {
+			return err
+		}
+		return unix.Mount(filepath.Join(at, show.File), at+file, "", unix.MS_BIND, "")
 	case Writable:
 		return s.overlay(at, safe, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=/proc/self/fd/%d,userxattr", nothing, path, src.extra))
 	case Image:
