@@ -97,6 +97,7 @@ def fill(path):
 		"files without a name": `
 for i in range(64):
     f = fill("x"); os.unlink("x")
+time.sleep(30)
 `,
 		"a directory that forbids everything": `
 os.mkdir("d"); os.chdir("d")
@@ -108,6 +109,7 @@ time.sleep(30)
 for i in range(100000):
     if i % 1000 == 0: os.mkdir("d%d" % i)
     open("d%d/%d" % (i - i % 1000, i), "w").write("x")
+time.sleep(30)
 `,
 		"a deep tree": `
 for i in range(3000): os.mkdir("dddd"); os.chdir("dddd")
