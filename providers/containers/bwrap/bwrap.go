@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"agent9/fsys"
 	"agent9/providers/containers"
@@ -38,7 +39,7 @@ func New(config Config) (*Provider, error) {
 	}
 	e := &engine{
 		program: config.Program, helper: config.Helper, systems: config.Images, root: os.Geteuid() == 0,
-		images: &images{filepath.Join(dir, "empty")}, choosing: make(chan struct{}, 1),
+		images: &images{dir}, choosing: make(chan struct{}, 1),
 	}
 	if e.program == "" {
 		e.program = "bwrap"
@@ -58,6 +59,12 @@ func New(config Config) (*Provider, error) {
 		return nil, err
 	}
 	e.groups.Sweep()
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), halfImage) {
+			p.Drop(filepath.Join(dir, entry.Name()))
+		}
+	}
 	return p, nil
 }
 

@@ -40,6 +40,9 @@ func imageSize(bytes int64) int64 {
 	return (bytes + bytes/24 + imageOwn + imageBlock - 1) / imageBlock * imageBlock
 }
 
+// halfImage begins the name of an image that is being made.
+const halfImage = ".new-image-"
+
 // tool runs a program of e2fsprogs.
 func tool(ctx context.Context, name string, args ...string) error {
 	for _, dir := range []string{"", "/usr/sbin/", "/sbin/"} {
@@ -58,12 +61,9 @@ func tool(ctx context.Context, name string, args ...string) error {
 
 // empty returns an image of a size with nothing in it.
 func (i *images) empty(ctx context.Context, size int64) (string, error) {
-	path := filepath.Join(i.dir, strconv.FormatInt(size, 10))
+	path := filepath.Join(i.dir, "empty-"+strconv.FormatInt(size, 10))
 	if _, err := os.Lstat(path); err == nil {
 		return path, nil
-	}
-	if err := os.MkdirAll(i.dir, 0o700); err != nil {
-		return "", err
 	}
 	return path, i.whole(path, func(half *os.File) error {
 		if err := half.Truncate(size); err != nil {
@@ -151,7 +151,7 @@ func (i *images) replace(path string, fill func(half *os.File) error) error {
 }
 
 func (i *images) filled(path string, fill func(*os.File) error, place func(half string) error) error {
-	half, err := os.CreateTemp(filepath.Dir(path), ".new-image-")
+	half, err := os.CreateTemp(filepath.Dir(path), halfImage)
 	if err != nil {
 		return err
 	}
