@@ -43,7 +43,7 @@ func (w *session) cloneApart(ctx context.Context, r *repo) error {
 		return err
 	}
 	spec := provider.Spec{
-		Name:  SandboxName(w.s.config.Owner, w.n) + ofClone,
+		Name: SandboxName(w.s.config.Owner, w.n) + ofClone, Agent: w.s.config.Owner,
 		Image: w.plan.gitImage, Pull: w.plan.policy.pulls() || w.plan.policy.Pull && w.plan.policy.GitImage != "",
 		Limits: w.plan.spec,
 	}
