@@ -47,6 +47,8 @@ func TestBrokenTrees(t *testing.T) {
 		{"stream that hangs", file{kind: fsys.Stream, hang: true}, "a cancelled read did not return"},
 		{"stream promises too much", file{kind: fsys.Stream, size: 5}, "Stat says 5 bytes, but reads give 0"},
 		{"stream differs", &fickle{}, "two readers see different bytes"},
+		{"listed, and a read takes", safe{taking{ok}}, "a read takes something away"},
+		{"listed, and a read waits", safe{fsys.NewTape(new(fsys.Memory))}, "a read of all of it waits"},
 		{"no such kind", file{kind: 77}, "no such kind as 77"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -202,3 +204,18 @@ func (f *fickle) Open(_ context.Context, flag fsys.Flag) (fsys.Handle, error) {
 	f.opens++
 	return handle{file{b: strings.Repeat(string('a'+rune(f.opens)), 4)}}, nil
 }
+
+// safe says that it may be read by who reads everything.
+type safe struct{ fsys.Node }
+
+func (s safe) Stat(ctx context.Context) (fsys.Info, error) {
+	info, err := s.Node.Stat(ctx)
+	info.Ended = true
+	return info, err
+}
+
+func (s safe) Takes() bool { return fsys.Takes(s.Node) }
+
+type taking struct{ fsys.Node }
+
+func (taking) Takes() bool { return true }

@@ -28,6 +28,8 @@ func exportOffice(t *testing.T) fsys.Node {
 	log.Append([]byte("one\ntwo\nthree\n"))
 	tape := fsys.NewTape(log)
 	tape.End()
+	on := new(fsys.Memory)
+	on.Append([]byte("first\n"))
 	return fsys.NewTable(
 		fsys.Entry{Name: "README", Node: fsys.Const("hello\nworld\n")},
 		fsys.Entry{Name: "config", Node: exportDoc()},
@@ -47,7 +49,19 @@ func exportOffice(t *testing.T) fsys.Node {
 			fsys.Entry{Name: "deep", Node: fsys.NewTable(fsys.Entry{Name: "leaf", Node: fsys.Const("the leaf\n")})},
 			fsys.Entry{Name: "new", Node: exportEcho()},
 		)},
+		// Not listed, as a mount lists only what is safe to be read.
+		fsys.Entry{Name: "on", Node: fsys.NewTape(on)},
+		fsys.Entry{Name: "start", Node: acting{fsys.Const("started\n")}},
 	)
+}
+
+// acting is a file of which a read starts something.
+type acting struct{ fsys.Node }
+
+func (a acting) Stat(ctx context.Context) (fsys.Info, error) {
+	info, err := a.Node.Stat(ctx)
+	info.Acts = true
+	return info, err
 }
 
 // exportEcho replies with the request, and refuses some.

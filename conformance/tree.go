@@ -158,7 +158,45 @@ func (c *checker) entry(path string, dir fsys.Node, e fsys.Entry) {
 	if listed, err := e.Node.Stat(c.ctx); err == nil && listed.Kind != info.Kind {
 		c.errorf(path, "List and Walk disagree: a %v and a %v", listed.Kind, info.Kind)
 	}
+	c.safe(path, walked, info)
 	c.node(path, walked, info)
+}
+
+// safe checks of what the listing of a mount has that a read from start to end
+// takes nothing away and comes to its end.
+func (c *checker) safe(path string, n fsys.Node, info fsys.Info) {
+	quiet, err := n.Stat(fsys.WithoutStart(c.ctx))
+	if err != nil || !quiet.Safe() || info.Kind == fsys.Directory {
+		return
+	}
+	if fsys.Takes(n) {
+		c.errorf(path, "it would be listed at mounts, and a read takes something away")
+		return
+	}
+	h := c.open(path, n)
+	if h == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p := make([]byte, 64<<10)
+		for off := int64(0); off < maxRead; {
+			m, err := fsys.ReadAt(ctx, h, p, off)
+			if err != nil || m == 0 { // a refusal is an end too
+				return
+			}
+			off += int64(m)
+		}
+	}()
+	select {
+	case <-done:
+		c.close(path, h)
+	case <-time.After(patience):
+		c.errorf(path, "it would be listed at mounts, and a read of all of it waits")
+	}
 }
 
 // still reports whether name is listed now too: if it is not, it was removed

@@ -21,7 +21,9 @@ const MaxMessage = 1 << 20
 // one. Anything else is plain text and acts at the first of a read on the
 // same handle, Sync, or the Sync that goes before an orderly Close. Reads
 // after that give the reply once, then the end. Several requests in one write
-// act in order, and their replies are read one after another.
+// act in order, and their replies are read one after another. Reading before
+// writing is Busy; who opened the file only to read it, as what reads all files
+// does, finds it empty.
 type Call struct {
 	// Do performs one request and returns its reply. req is without the white
 	// space around a JSON value, and without one final newline if it is text.
@@ -214,7 +216,7 @@ func (h *callHandle) ReadAt(ctx context.Context, p []byte, _ int64) (int, error)
 		err := h.failed
 		h.failed = nil
 		return 0, err
-	case !h.acted:
+	case !h.acted && h.flag&Write != 0:
 		return 0, E(Busy, "write a request first, then read the reply on the same open file")
 	}
 	return 0, io.EOF

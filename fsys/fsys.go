@@ -71,6 +71,12 @@ type Info struct {
 	Kind   Kind
 	Effect Effect
 	Perm   fs.FileMode // permission bits only
+	// Acts says that reading the file, or listing the directory, takes
+	// something away or starts something.
+	Acts bool
+	// Ended says of a Stream that nothing more will come, so that a reader
+	// finds its end.
+	Ended bool
 	// Size is exact for a File, what can be read now for a Stream that all
 	// opens share, and zero for every other Kind. It never exceeds what an
 	// open that follows can read.

@@ -125,7 +125,10 @@ func (t *Tape) Wait(ctx context.Context, off int64) (size int64, ended bool, err
 }
 
 func (t *Tape) Stat(context.Context) (Info, error) {
-	return Info{Kind: Stream, Perm: 0o444, Size: t.data.Size()}, nil
+	t.mu.Lock()
+	ended := t.ended // before its size, which then is the last
+	t.mu.Unlock()
+	return Info{Kind: Stream, Perm: 0o444, Size: t.data.Size(), Ended: ended}, nil
 }
 
 func (t *Tape) Open(_ context.Context, f Flag) (Handle, error) { return t.open(f, 0) }

@@ -39,7 +39,9 @@ func (g *guard) path() string {
 	return join(g.parent.path(), g.name)
 }
 
-// told reports err to the namespace if it is a refusal, and returns it.
+// told reports err to the namespace if it is a refusal, and returns it. What
+// merely says what there is, or what files of this kind do not have, is none:
+// programs find that out by trying.
 func (g *guard) told(ctx context.Context, op, name string, err error) error {
 	if err == nil || g.mount.ns.Refused == nil {
 		return err
@@ -48,8 +50,12 @@ func (g *guard) told(ctx context.Context, op, name string, err error) error {
 		return err
 	}
 	switch fsys.CodeOf(err) {
-	case fsys.NotExist:
+	case fsys.NotExist, fsys.Exist, fsys.IsDir, fsys.NotEmpty:
 		if op != "write" && op != "sync" { // then it is what a request names
+			return err
+		}
+	case fsys.Unsupported:
+		if op == "setattr" {
 			return err
 		}
 	case fsys.Canceled, fsys.BadHandle, fsys.NotDir:
@@ -120,9 +126,30 @@ func (g *guard) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
 		return nil, g.told(ctx, "open", "", err)
 	}
 	if h.h, err = g.node.Open(asked, flag); err != nil {
-		return nil, g.told(ctx, "open", "", err)
+		if !g.announced(asked, flag, err) {
+			g.told(ctx, "open", "", err)
+		}
+		return nil, err
 	}
 	return h, nil
+}
+
+// announced reports whether the mode of the file already says that nobody reads
+// it, so that err, which is why it was not opened to be read, tells nothing new.
+func (g *guard) announced(ctx context.Context, flag fsys.Flag, err error) bool {
+	if flag != fsys.Read || fsys.CodeOf(err) != fsys.Permission {
+		return false
+	}
+	info, err := g.node.Stat(ctx)
+	return err == nil && info.Perm&0o444 == 0
+}
+
+// tries reports whether a Create is how a program tries whether it may keep a
+// file of its own in a directory, as editors do beside each file that they
+// open: it wants to be the first, and brings nothing. If it may not, nobody
+// was refused what they asked for.
+func tries(flag fsys.Flag) bool {
+	return flag&fsys.Excl != 0 && flag&(fsys.Trunc|fsys.Append) == 0
 }
 
 // ask is asked before h is opened.
@@ -157,12 +184,13 @@ func (g *guard) askWrite(ctx context.Context) (context.Context, fsys.Effect, err
 
 func (g *guard) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
 	asked, err := g.change(ctx)
-	if err != nil {
-		return nil, nil, g.told(ctx, "create", name, err)
+	var n fsys.Node
+	var h fsys.Handle
+	if err == nil {
+		n, h, err = fsys.Create(asked, g.node, name, perm, flag)
 	}
-	n, h, err := fsys.Create(asked, g.node, name, perm, flag)
 	if err != nil {
-		if fsys.CodeOf(err) != fsys.Exist { // which only means: open it instead
+		if !tries(flag) {
 			g.told(ctx, "create", name, err)
 		}
 		return nil, nil, err

@@ -269,7 +269,11 @@ func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
 }
 
 func (d *dir) Create(ctx context.Context, name string, perm fs.FileMode, flag fsys.Flag) (fsys.Node, fsys.Handle, error) {
-	own, err := d.changeable(ctx, "create", name)
+	op := "create"
+	if tries(flag) {
+		op = untold
+	}
+	own, err := d.changeable(ctx, op, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -319,8 +323,11 @@ func (d *dir) changeable(ctx context.Context, op, name string) (*guard, error) {
 	return own, nil
 }
 
+// untold is an operation whose refusal is nobody's concern; see tries.
+const untold = ""
+
 func (d *dir) refuse(ctx context.Context, op, name string, err error) error {
-	if d.ns.Refused != nil {
+	if d.ns.Refused != nil && op != untold {
 		d.ns.Refused(ctx, "/"+join(d.path, name), op, err)
 	}
 	return err

@@ -365,3 +365,57 @@ func TestTheEndOfANamespace(t *testing.T) {
 	require.Empty(t, names(t, ns.Root(), ""))
 	require.Empty(t, ns.Mounts())
 }
+
+// What a program finds out by trying, as editors and crawlers do, is no
+// refusal; what somebody asked for is.
+func TestTryingIsNoRefusal(t *testing.T) {
+	var ns namespace.Namespace
+	var told []string
+	ns.Refused = func(_ context.Context, path, op string, _ error) { told = append(told, op+" "+path) }
+	secret := fsys.NewTable(fsys.Entry{Name: "key", Node: unreadable{}}, fsys.Entry{Name: "new", Node: &fsys.Call{}}, fsys.Entry{Name: "text", Node: fsys.Const("x\n")})
+	require.NoError(t, ns.Mount("/m", secret))
+	require.NoError(t, ns.Mount("/ro", tree("f"), namespace.Always(namespace.ReadOnly)))
+	at := func(path string) fsys.Node {
+		n, err := fsys.WalkPath(t.Context(), ns.Root(), path)
+		require.NoError(t, err)
+		return n
+	}
+	create := func(dir, name string, flag fsys.Flag) {
+		_, _, err := fsys.Create(t.Context(), at(dir), name, 0o600, flag)
+		require.ErrorIs(t, err, fsys.Permission)
+	}
+	for _, dir := range []string{"", "m", "ro"} {
+		create(dir, ".f.swp", fsys.Read|fsys.Write|fsys.Excl)
+	}
+	_, err := at("m/key").Open(t.Context(), fsys.Read)
+	require.ErrorIs(t, err, fsys.Permission)
+	b, err := fsys.ReadFile(t.Context(), at("m"), "new")
+	require.NoError(t, err)
+	require.Empty(t, b)
+	require.ErrorIs(t, fsys.SetAttr(t.Context(), at("m/text"), fsys.Attr{}), fsys.Unsupported)
+	_, err = at("m").Open(t.Context(), fsys.Write)
+	require.ErrorIs(t, err, fsys.IsDir)
+	require.Empty(t, told)
+
+	for _, dir := range []string{"", "m", "ro"} {
+		create(dir, "note", fsys.Write|fsys.Trunc|fsys.Excl)
+		create(dir, "note", fsys.Write)
+	}
+	_, err = at("m/text").Open(t.Context(), fsys.Write)
+	require.ErrorIs(t, err, fsys.Permission)
+	_, err = at("m/key").Open(t.Context(), fsys.Read|fsys.Write)
+	require.ErrorIs(t, err, fsys.Permission)
+	require.Equal(t, []string{"create /note", "create /note", "create /m/note", "create /m/note", "create /ro/note", "create /ro/note",
+		"open /m/text", "open /m/key"}, told)
+}
+
+// unreadable is a file whose mode says that nobody reads it.
+type unreadable struct{}
+
+func (unreadable) Stat(context.Context) (fsys.Info, error) {
+	return fsys.Info{Kind: fsys.Message, Perm: 0o200}, nil
+}
+
+func (unreadable) Open(context.Context, fsys.Flag) (fsys.Handle, error) {
+	return nil, fsys.E(fsys.Permission, "it cannot be read")
+}

@@ -140,7 +140,7 @@ func dial(ctx context.Context, in io.Reader, out io.Writer) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := client.Attach(ctx, "", "?errors=full")
+	root, err := client.Attach(ctx, "", "?errors=full&list=all")
 	if err != nil {
 		client.Close()
 		return nil, err

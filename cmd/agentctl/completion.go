@@ -85,7 +85,7 @@ func completeWith(f func(s *session, word string) error) cli.BashCompleteFunc {
 		defer cancel()
 		c.Context = ctx
 		c.Set(waitFlag, "0s")
-		s, err := dial(c, "9P2000")
+		s, err := dial(c, "9P2000", listAll)
 		if err != nil {
 			return // there is nothing to offer, and nowhere to say why
 		}

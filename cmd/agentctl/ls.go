@@ -23,6 +23,9 @@ func lsCommand() *cli.Command {
 of the mode is d for a directory, m for a message file (write a request, read
 the reply), s for a stream (reading follows it), - for any other file.
 
+All names are shown, also those that listings of mounts do not have, because
+reading them takes something away, starts something, or waits for an event.
+
    agentctl ls
    agentctl ls -l agents/alice`,
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "mode, size and time too"}},
@@ -41,7 +44,7 @@ the reply), s for a stream (reading follows it), - for any other file.
 				first = false
 				return at(p, s.ls(p, len(paths) > 1))
 			})
-		}),
+		}, listAll),
 	}
 }
 

@@ -28,7 +28,7 @@ given. The daemon may be restarted meanwhile.
 		OnUsageError: usageFailed,
 		Before:       takes(0, 1, ""),
 		BashComplete: completeAgents,
-		Action:       attached(serveMCP),
+		Action:       attached(serveMCP, listAll),
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *mcpLink) root(ctx context.Context) (fsys.Node, error) {
 	defer l.mu.Unlock()
 	select {
 	case <-l.now.client.Done():
-		again, err := dial(l.first.Context, "9P2000")
+		again, err := dial(l.first.Context, "9P2000", listAll)
 		if err != nil {
 			return nil, err
 		}

@@ -30,9 +30,9 @@ const patience = 5 * time.Second
 
 // attached makes a command of f, which is given a session. An interrupt ends
 // the command whatever f is waiting for.
-func attached(f func(*session) error) cli.ActionFunc {
+func attached(f func(*session) error, options ...string) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		s, err := dial(c, "9P2000")
+		s, err := dial(c, "9P2000", options...)
 		if err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func (s *session) cutOff(err error) error {
 }
 
 // dial connects with the given version of 9P and attaches: 9P2000 carries the
-// reasons of errors, 9P2000.L what a mount needs.
-func dial(c *cli.Context, version string) (*session, error) {
+// reasons of errors, 9P2000.L what a mount needs. Options are those of an aname.
+func dial(c *cli.Context, version string, options ...string) (*session, error) {
 	where := c.String("addr")
 	if where == "" {
 		where = addr.String("unix", addr.DefaultSocket())
@@ -86,7 +86,7 @@ func dial(c *cli.Context, version string) (*session, error) {
 	if err != nil {
 		return nil, &noDaemon{at(where, unreachable(err))}
 	}
-	root, err := client.Attach(c.Context, "", aname(c.String("token"), version))
+	root, err := client.Attach(c.Context, "", aname(c.String("token"), version, options))
 	if err != nil {
 		client.Close()
 		return nil, at(where, err)
@@ -125,15 +125,24 @@ func dialPatiently(c *cli.Context, where string, dial func() (*ninep.Client, err
 	}
 }
 
-// aname asks for whole reasons in error texts where there are texts.
-func aname(token, version string) string {
-	switch {
-	case version != "9P2000":
-		return token
-	case strings.Contains(token, "?"):
-		return token + "&errors=full"
+// listAll is the option for who shows names to a person, who sees then also
+// those that are only to be walked to.
+const listAll = "list=all"
+
+// aname adds options to a token, and asks for whole reasons in error texts
+// where there are texts.
+func aname(token, version string, options []string) string {
+	if version == "9P2000" {
+		options = append([]string{"errors=full"}, options...)
 	}
-	return token + "?errors=full"
+	for _, o := range options {
+		if strings.Contains(token, "?") {
+			token += "&" + o
+		} else {
+			token += "?" + o
+		}
+	}
+	return token
 }
 
 // unreachable says for a person why there is no connection.

@@ -38,6 +38,7 @@ type options struct {
 	wait   time.Duration // the longest a read blocks before it reports the end; 0 is for ever
 	errors errorStyle
 	reader streamReader
+	all    bool // listings have every name, not only those that are safe to read
 }
 
 // noWait is the wait of wait=0s: a Stream has what there is now, and a Message
@@ -73,6 +74,8 @@ func parseAname(aname string) (path string, o options, err error) {
 			o.errors, ok = map[string]errorStyle{"auto": autoErrors, "exact": exactErrors, "full": fullErrors}[value]
 		case "stream":
 			o.reader, ok = map[string]streamReader{"plain": plainReader, "v9fs": v9fsReader}[value]
+		case "list":
+			o.all, ok = map[string]bool{"safe": false, "all": true}[value]
 		default:
 			return "", o, fsys.E(fsys.Invalid, "unknown option in aname: "+key)
 		}

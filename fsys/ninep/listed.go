@@ -59,7 +59,7 @@ func (r *request) listedWalk() error {
 		return err
 	}
 	defer h.Close()
-	entries, err := fsys.List(r.ctx, at.node)
+	entries, err := fsys.List(r.looking(), at.node)
 	if err != nil {
 		return err
 	}
@@ -88,14 +88,15 @@ func (r *request) listedWalk() error {
 
 func (r *request) listed(at *place, entries []fsys.Entry) (listedValue, error) {
 	srv := r.conn.srv
+	ctx := r.looking()
 	c := coder{encoding: true}
 	for _, e := range entries {
-		info, err := e.Stat(r.ctx)
-		if err := r.ctx.Err(); err != nil {
+		info, err := e.Stat(ctx)
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err != nil {
-			continue // removed since
+		if err != nil || !r.lists(info) {
+			continue // removed since, or only to be walked to
 		}
 		t := srv.timeOf(info)
 		l := listed{

@@ -1,6 +1,8 @@
 package ninep
 
 import (
+	"context"
+
 	"agent9/fsys"
 	"agent9/fsys/share"
 )
@@ -28,7 +30,7 @@ func (r *request) readDir() error {
 	list, at, kept := f.list, f.at, false
 	r.s.mu.Unlock()
 	if m.Offset == 0 {
-		entries, err := fsys.List(r.ctx, at.node)
+		entries, err := fsys.List(r.looking(), at.node)
 		if err != nil {
 			return err
 		}
@@ -65,6 +67,18 @@ func (r *request) readDir() error {
 	return nil
 }
 
+// looking is the context of listings, which start nothing unless who is
+// attached has asked for all names.
+func (r *request) looking() context.Context {
+	if r.att.options.all {
+		return r.ctx
+	}
+	return fsys.WithoutStart(r.ctx)
+}
+
+// lists reports whether a listing has what info is of.
+func (r *request) lists(info fsys.Info) bool { return r.att.options.all || info.Safe() }
+
 var (
 	errDirOffset = fsys.E(fsys.Invalid, "a directory is read from its beginning, or where a read of it ended")
 	errDirCount  = fsys.E(fsys.Invalid, "the count is too small for the next entry")
@@ -81,16 +95,17 @@ func (r *request) listPlan9(l *listing, p []byte) error {
 		return errDirOffset
 	}
 	at, _ := r.place()
+	ctx := r.looking()
 	l.start, l.startAt = r.m.Offset, i
 	b := p[:0]
 	for ; i < len(l.entries); i++ {
 		e := l.entries[i]
-		info, err := e.Stat(r.ctx)
-		if err := r.ctx.Err(); err != nil {
+		info, err := e.Stat(ctx)
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err != nil {
-			continue // removed since
+		if err != nil || !r.lists(info) {
+			continue // removed since, or only to be walked to
 		}
 		d := r.dirOf(e.Name, r.conn.srv.qidOf(at, e.Name, info), info)
 		had := len(b)
@@ -116,16 +131,17 @@ func (r *request) listLinux(l *listing, p []byte) error {
 		return errDirOffset
 	}
 	at, _ := r.place()
+	ctx := r.looking()
 	b := p[:0]
 	i := int(r.m.Offset)
 	for ; i < len(l.entries); i++ {
 		entry := l.entries[i]
-		info, err := entry.Stat(r.ctx)
-		if err := r.ctx.Err(); err != nil {
+		info, err := entry.Stat(ctx)
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err != nil {
-			continue // removed since
+		if err != nil || !r.lists(info) {
+			continue // removed since, or only to be walked to
 		}
 		q := r.conn.srv.qidOf(at, entry.Name, info)
 		e := dirent{Qid: q, Offset: uint64(i + 1), Type: uint8(linuxMode(q.Type, 0) >> 12), Name: entry.Name}

@@ -118,7 +118,7 @@ func TestHugelgupfClient(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name)
 	}
-	if got := strings.Join(names, " "); got != "dir hello rpc stream" || err != nil {
+	if got := strings.Join(names, " "); got != "dir hello rpc" || err != nil {
 		t.Errorf("readdir: %s %v", got, err)
 	}
 
@@ -207,7 +207,7 @@ func TestPlan9Client(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name)
 	}
-	if got := strings.Join(names, " "); got != "dir hello rpc stream" || err != nil {
+	if got := strings.Join(names, " "); got != "dir hello rpc" || err != nil {
 		t.Errorf("directory: %s %v", got, err)
 	}
 

@@ -25,7 +25,7 @@ const DatabaseName = "agent9.db"
 type backup struct{ h *Host }
 
 func (b backup) Stat(context.Context) (fsys.Info, error) {
-	return fsys.Info{Kind: fsys.Message, Large: true, Perm: 0o400}, nil
+	return fsys.Info{Kind: fsys.Message, Large: true, Acts: true, Perm: 0o400}, nil
 }
 
 func (b backup) Open(_ context.Context, flag fsys.Flag) (fsys.Handle, error) {

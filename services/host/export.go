@@ -25,7 +25,7 @@ type packed struct {
 var _ fsys.Truncater = (*packed)(nil)
 
 func (p *packed) Stat(context.Context) (fsys.Info, error) {
-	return fsys.Info{Kind: fsys.Message, Large: true, Perm: 0o600, Gen: p.entry.ID}, nil
+	return fsys.Info{Kind: fsys.Message, Large: true, Acts: true, Perm: 0o600, Gen: p.entry.ID}, nil
 }
 
 func (p *packed) Truncate(context.Context, int64) error { return nil }

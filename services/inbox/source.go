@@ -17,7 +17,7 @@ type source struct {
 }
 
 func (t *source) Stat(context.Context) (fsys.Info, error) {
-	return fsys.Info{Kind: fsys.Stream, Perm: 0o444}, nil
+	return fsys.Info{Kind: fsys.Stream, Perm: 0o444, Acts: t.take}, nil
 }
 
 // Takes reports whether a read is a change: that of head is not.

@@ -38,7 +38,7 @@ func (d servers) List(context.Context) (list []fsys.Entry, _ error) {
 // and status.
 func (x *server) dir() fsys.Node {
 	return fsys.NewTableWith(toolSet{x},
-		fsys.Entry{Name: schemaFile, Node: shown{x.schema}},
+		fsys.Entry{Name: schemaFile, Node: shown{x, x.schema}},
 		fsys.Entry{Name: statusFile, Node: fsys.JSON(x.status)},
 	)
 }
@@ -59,7 +59,11 @@ func (d toolSet) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	return nil, fsys.NotExist
 }
 
+// List has the tools of a server that runs, or may be started for it.
 func (d toolSet) List(ctx context.Context) (list []fsys.Entry, _ error) {
+	if !fsys.MayStart(ctx) && d.x.idling() {
+		return nil, nil
+	}
 	_, tools, _, err := d.x.look(ctx)
 	if err != nil {
 		return nil, ctx.Err() // what is wrong, status says
@@ -156,11 +160,16 @@ func (x *server) status(ctx context.Context) (report, error) {
 }
 
 // shown is a Text that can be seen to be there also when it cannot be read.
+// Reading it starts the server if that does not run.
 type shown struct {
+	x        *server
 	contents func(context.Context) ([]byte, error)
 }
 
 func (f shown) Stat(ctx context.Context) (fsys.Info, error) {
+	if !fsys.MayStart(ctx) && f.x.idling() {
+		return fsys.Info{Perm: 0o444, Acts: true}, nil
+	}
 	info, err := fsys.Text(f.contents).Stat(ctx)
 	if err != nil && ctx.Err() == nil {
 		return fsys.Text(func(context.Context) ([]byte, error) { return nil, nil }).Stat(ctx)

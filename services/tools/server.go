@@ -123,6 +123,13 @@ func (x *server) running() (provider.Session, bool, error) {
 	return nil, false, nil
 }
 
+// idling reports whether the server would have to be started to be asked.
+func (x *server) idling() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.session == nil
+}
+
 func (x *server) start(ctx context.Context) (provider.Session, int, error) {
 	if x.s.opts.Provider == nil {
 		return nil, 0, fsys.E(fsys.Unsupported, "this daemon reaches no servers of tools")

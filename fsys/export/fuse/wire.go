@@ -51,10 +51,12 @@ func openFile(ctx context.Context, n fsys.Node, names []string, ahead int) (fsys
 	return h, info, nil, err
 }
 
-// list returns the entries of n, with what they are if that costs nothing more.
+// list returns the entries of n that a mount shows, with what they are if that
+// costs nothing more: the server of a node of our 9P client has left the others
+// out.
 func list(ctx context.Context, n fsys.Node) ([]fsys.Entry, error) {
 	if l, ok := n.(lister); ok {
 		return l.ListInfo(ctx)
 	}
-	return fsys.List(ctx, n)
+	return fsys.ListSafe(ctx, n)
 }

@@ -189,7 +189,7 @@ func TestTools(t *testing.T) {
 			{"read", args{"path": "/ctl"}, `{"encoding":"utf-8","ended":true,"kind":"message","more":false,"next_offset":3,"offset":0,"path":"/ctl","text":"go\n"}`},
 			{"read", args{"path": "/log"}, `{"encoding":"utf-8","ended":false,"kind":"stream","more":false,"next_offset":4,"offset":0,"path":"/log","text":"one\n"}`},
 			{"read", args{"path": "/goals"}, "is-directory: /goals: this is a directory: list it"},
-			{"read", args{"path": "/echo"}, "busy: /echo: write a request first, then read the reply on the same open file"},
+			{"read", args{"path": "/echo"}, "busy: /echo: this file answers requests: call it with one"},
 			{"read", args{"path": "/README", "offset": -1}, "invalid: /README: offset cannot be negative"},
 			{"read", args{"path": "/README", "max_bytes": 1 << 21}, "invalid: /README: max_bytes is from 1 to 1048576"},
 			{"read", args{"path": "/README/x"}, "not-directory: /README/x: Not a directory"},

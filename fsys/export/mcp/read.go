@@ -180,6 +180,9 @@ func (t *tree) readPart(ctx context.Context, p string, off int64, most int) (chu
 		}
 		c.Ended = !c.More
 	}
+	if n == 0 && off == 0 && info.Kind == fsys.Message {
+		return c, fsys.E(fsys.Busy, "this file answers requests: call it with one")
+	}
 	c.set(b[:n])
 	return c, nil
 }

@@ -96,8 +96,11 @@ func (s *Session) getFile(ctx context.Context, node fsys.Node, info fsys.Info) e
 		content = &seeker{ctx: ctx, h: h, size: info.Size}
 	} else {
 		text, err := s.readAll(ctx, h)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case len(text) == 0 && info.Kind == fsys.Message:
+			return fsys.E(fsys.Busy, "this file answers requests: POST one")
 		}
 		content = bytes.NewReader(text)
 	}

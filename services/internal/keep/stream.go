@@ -75,6 +75,7 @@ func (r *Result) Stat(ctx context.Context) (fsys.Info, error) {
 		return info, nil
 	}
 	var err error
+	info.Ended = true
 	info.Size, err = r.Size(ctx)
 	return info, err
 }
