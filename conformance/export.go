@@ -103,7 +103,13 @@ func (f failing) Open(context.Context, fsys.Flag) (fsys.Handle, error) {
 
 func (f failingHandle) Close() error { return nil }
 
-func (f failingHandle) ReadAt(context.Context, []byte, int64) (int, error) { return 0, f.read }
+// ReadAt says what can be written, as a ctl file does.
+func (f failingHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	if f.read != nil {
+		return 0, f.read
+	}
+	return strings.NewReader("x\n").ReadAt(p, off)
+}
 
 func (f failingHandle) WriteAt(_ context.Context, p []byte, _ int64) (int, error) { return 0, f.write }
 

@@ -183,13 +183,18 @@ func (n verbNode) List(ctx context.Context) ([]fsys.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct{ Entries []struct{ Name string } }
+	var answer struct {
+		Entries []struct {
+			Name, Kind string
+			Unsafe     bool
+		}
+	}
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return nil, err
 	}
 	var list []fsys.Entry
 	for _, e := range answer.Entries {
-		list = append(list, fsys.Entry{Name: e.Name, Node: n.child(e.Name)})
+		list = append(list, fsys.Entry{Name: e.Name, Node: n.child(e.Name), Info: &fsys.Info{Kind: kindNamed(e.Kind), Acts: e.Unsafe, Ended: !e.Unsafe}})
 	}
 	return list, nil
 }

@@ -153,7 +153,7 @@ func failure(e *web.FrameError) error {
 }
 
 func infoOf(f *web.FrameInfo) fsys.Info {
-	info := fsys.Info{Perm: fs.FileMode(f.Perm), Size: f.Size, Version: f.Version, Gen: f.Gen}
+	info := fsys.Info{Perm: fs.FileMode(f.Perm), Size: f.Size, Version: f.Version, Gen: f.Gen, Acts: f.Unsafe, Ended: !f.Unsafe}
 	for _, k := range []fsys.Kind{fsys.File, fsys.Directory, fsys.Message, fsys.Stream} {
 		if k.String() == f.Kind {
 			info.Kind = k

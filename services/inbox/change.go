@@ -16,18 +16,20 @@ import (
 //	m/<id>          the message, as its line
 //	q/<place>       the id of the one that waits there
 //	d/<place>       the id of the one in deadletter
+//	t/<place>       the id of one that was taken, and can be had back
 //	k/...           ids of messages that are gone; see memory
 const (
 	countsKey = "counts"
 	goneIDs   = memory("k/")
 )
 
-// A queue is one of the two that messages are in, by the prefix of its keys.
+// A queue is one of those that messages are in, by the prefix of its keys.
 type queue string
 
 const (
 	waiting queue = "q/"
 	dead    queue = "d/"
+	taken   queue = "t/"
 )
 
 func (q queue) key(place uint64) string { return string(q) + digits(place, 13) }
@@ -41,6 +43,9 @@ type counts struct {
 	Clock   uint64 `json:"clock"` // of the latest id
 	Waiting int    `json:"waiting"`
 	Dead    int    `json:"dead"`
+	// What was taken, and can be had back.
+	Taken      int   `json:"taken,omitempty"`
+	TakenBytes int64 `json:"taken_bytes,omitempty"`
 }
 
 func loadCounts(ctx context.Context, s store.Store) (counts, error) {
@@ -60,7 +65,9 @@ type letter struct {
 	// Named says that the sender chose the id, so it is remembered.
 	Named  bool   `json:"named,omitempty"`
 	Reason string `json:"reason,omitempty"` // why it is in deadletter
-	Since  string `json:"since,omitempty"`  // and since when
+	Since  string `json:"since,omitempty"`  // and since when; or when it was taken
+	Was    uint64 `json:"was,omitempty"`    // its place before it was taken
+	Bytes  int64  `json:"bytes,omitempty"`  // of a line that was taken
 }
 
 // A change is one transaction on an inbox.
@@ -81,7 +88,10 @@ func (in *Inbox) within(ctx context.Context, tx store.Store, f func(c *change) e
 		return err
 	}
 	c := &change{n, ctx, in, tx}
-	if err := f(c); err != nil || c.counts == n {
+	if err := f(c); err != nil {
+		return err
+	}
+	if err := c.sweep(); err != nil || c.counts == n {
 		return err
 	}
 	return store.PutJSON(ctx, tx, countsKey, c.counts)
@@ -102,6 +112,9 @@ type told struct {
 }
 
 func (c *change) note(event, id string, l letter) error {
+	if event == "" {
+		return nil
+	}
 	return c.in.opt.Note(c.tx, event, told{id, l.From, l.Type, l.Reason, fsys.CallerOf(c.ctx), c.Waiting})
 }
 
@@ -171,7 +184,12 @@ func (c *change) place(id string, l letter, event string) error {
 	}
 	c.Place++
 	l.Place = c.Place
-	c.count(l.Queue, 1)
+	return c.put(id, l, event)
+}
+
+// put puts a message where l says.
+func (c *change) put(id string, l letter, event string) error {
+	c.count(l, 1)
 	if err := c.tx.Put(c.ctx, l.Queue.key(l.Place), []byte(id)); err != nil {
 		return err
 	}
@@ -187,7 +205,7 @@ func (c *change) place(id string, l letter, event string) error {
 	return c.note(event, id, l)
 }
 
-// of returns the number of messages in q.
+// of returns the number of messages in q, which is not taken.
 func (n *counts) of(q queue) *int {
 	if q == waiting {
 		return &n.Waiting
@@ -195,7 +213,15 @@ func (n *counts) of(q queue) *int {
 	return &n.Dead
 }
 
-func (c *change) count(q queue, n int) { *c.of(q) += n }
+// count counts n messages that l is about.
+func (c *counts) count(l letter, n int) {
+	if l.Queue == taken {
+		c.Taken += n
+		c.TakenBytes += int64(n) * l.Bytes
+		return
+	}
+	*c.of(l.Queue) += n
+}
 
 // roomForDead makes room for one more in deadletter, or refuses it.
 func (c *change) roomForDead() error {
@@ -247,8 +273,8 @@ func (c *change) dropTo(q queue, n int) error {
 	return nil
 }
 
-// remove takes a message away for good. It returns fsys.NotExist if there is
-// none at this place of q.
+// remove takes a message away for good, which is event if that is not empty. It
+// returns fsys.NotExist if there is none at this place of q.
 func (c *change) remove(q queue, id string, place uint64, event string) error {
 	l, err := c.letter(id)
 	if err != nil {
@@ -257,7 +283,7 @@ func (c *change) remove(q queue, id string, place uint64, event string) error {
 	if l.Queue != q || l.Place != place {
 		return fsys.NotExist
 	}
-	c.count(q, -1)
+	c.count(l, -1)
 	for _, key := range []string{q.key(place), letterKey(id), lineKey(id)} {
 		if err := c.tx.Delete(c.ctx, key); err != nil {
 			return err

@@ -25,8 +25,8 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 		return err
 	}
 	should := n
-	should.Waiting, should.Dead = 0, 0
-	want := map[queue]map[string][]byte{waiting: {}, dead: {}}
+	should.Waiting, should.Dead, should.Taken, should.TakenBytes = 0, 0, 0, 0
+	want := map[queue]map[string][]byte{waiting: {}, dead: {}, taken: {}}
 	for _, key := range slices.Sorted(maps.Keys(letters)) {
 		l, id := letters[key], key[len("i/"):]
 		if want[l.Queue] == nil {
@@ -40,24 +40,21 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 		}
 		want[l.Queue][l.Queue.key(l.Place)] = []byte(id)
 		should.Place = max(should.Place, l.Place)
-		if l.Queue == waiting {
-			should.Waiting++
-		} else {
-			should.Dead++
-		}
+		should.count(l, 1)
 	}
 	for id := range lines {
 		if _, ok := letters[letterKey(id[len("m/"):])]; !ok {
 			r.Mend(fmt.Sprintf("message %s is stored, and nobody knows where it waits", id[len("m/"):]), "puts it at the end of the inbox", requeue(st, lines[id]))
 		}
 	}
-	for q, what := range map[queue]string{waiting: "the order of messages that wait", dead: "the order of deadletter"} {
+	for q, what := range map[queue]string{waiting: "the order of messages that wait", dead: "the order of deadletter", taken: "the order of what was taken"} {
 		if err := (check.Index{Prefix: string(q), What: what, Of: "place", Want: want[q]}).Check(ctx, st, r); err != nil {
 			return err
 		}
 	}
 	if n != should {
-		r.Mend(fmt.Sprintf("%d messages are counted as waiting and %d as dead, up to place %d, and there are %d and %d, up to place %d", n.Waiting, n.Dead, n.Place, should.Waiting, should.Dead, should.Place),
+		r.Mend(fmt.Sprintf("%d messages are counted as waiting, %d as dead and %d (%d bytes) as taken, up to place %d, and there are %d, %d and %d (%d bytes), up to place %d",
+			n.Waiting, n.Dead, n.Taken, n.TakenBytes, n.Place, should.Waiting, should.Dead, should.Taken, should.TakenBytes, should.Place),
 			"counts them anew", check.PutJSON(st, countsKey, should))
 	}
 	return goneIDs.check(ctx, st, r)

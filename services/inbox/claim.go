@@ -85,7 +85,7 @@ func (c *change) bury(id string, at uint64, reason string) error {
 	if err := c.tx.Delete(c.ctx, waiting.key(at)); err != nil {
 		return err
 	}
-	c.count(waiting, -1)
+	c.count(l, -1)
 	l.Queue, l.Reason, l.Since = dead, reason, c.in.stamp()
 	return c.place(id, l, "inbox.deadlettered")
 }

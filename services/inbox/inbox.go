@@ -4,6 +4,8 @@
 //	inbox/next           Stream: each open takes the oldest message
 //	inbox/head           Stream: each open reads the oldest message
 //	inbox/<id>           Text: one message that waits; rm acknowledges it
+//	inbox/taken/<id>     Text: one that was taken less than 10 minutes ago; rm forgets it
+//	inbox/ctl            Message: untake ID|all
 //	deadletter/<id>      Text: one that found no room, why and when; rm discards it
 //	deadletter/ctl       Message: replay ID|all, discard ID|all
 //	outbox/new           Message: send to another agent; the reply is the id
@@ -20,6 +22,9 @@
 // read, and back in its place when the handle is closed otherwise. A message
 // that was taken when the program died is back too: it was never away from
 // the disk. Those who wait at next are served in the order in which they came.
+// For ten minutes, what next gave out and what was removed from inbox can be
+// put back to where it was, as far as it is among the last 1,024 messages and
+// 4 MiB that were taken.
 // head shows the oldest message that nobody has taken.
 //
 // An id that the sender chose names one message: while that waits, is in
@@ -47,6 +52,7 @@ const (
 	nextName = "next"
 	headName = "head"
 	ctlName  = "ctl"
+	takeName = "taken"
 	allWord  = "all"
 )
 
@@ -122,6 +128,8 @@ func New(st store.Updater, opt Options) *Inbox {
 		fsys.Entry{Name: newName, Node: &fsys.Call{Do: in.put, Admit: in.admit}},
 		fsys.Entry{Name: nextName, Node: &source{in, true}},
 		fsys.Entry{Name: headName, Node: &source{in, false}},
+		fsys.Entry{Name: takeName, Node: fsys.NewTableWith(&queueDir{in, taken})},
+		fsys.Entry{Name: ctlName, Node: &fsys.Ctl{Do: in.takenCtl, Text: takenCtlText}},
 	)
 	in.dead = fsys.NewTableWith(&queueDir{in, dead},
 		fsys.Entry{Name: ctlName, Node: &fsys.Ctl{Do: in.ctl, Text: ctlText}},
@@ -207,11 +215,11 @@ func (in *Inbox) Deliver(ctx context.Context, tx store.Store, m Message) (id str
 	return id, err
 }
 
-// acknowledge takes away a message that waits at a place; it is no error if it
-// is gone.
+// acknowledge takes a message that waits at a place; it is no error if it is
+// gone.
 func (in *Inbox) acknowledge(ctx context.Context, id string, at uint64) error {
 	err := in.update(ctx, func(c *change) error {
-		return c.remove(waiting, id, at, "inbox.acknowledged")
+		return c.acknowledge(id, at)
 	})
 	if errors.Is(err, fsys.NotExist) {
 		return nil

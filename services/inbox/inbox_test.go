@@ -27,7 +27,8 @@ type box struct {
 	in     *inbox.Inbox
 	conf   inbox.Config
 	events []string
-	refuse error // what every change fails with
+	refuse error     // what every change fails with
+	now    time.Time // zero: the real one
 }
 
 func newBox(t *testing.T) *box {
@@ -40,6 +41,12 @@ func newBox(t *testing.T) *box {
 func (b *box) start() {
 	b.in = inbox.New(store.Sub(b.st, "inbox/"), inbox.Options{
 		Config: func() inbox.Config { return b.conf },
+		Now: func() time.Time {
+			if b.now.IsZero() {
+				return time.Now()
+			}
+			return b.now
+		},
 		Note: func(tx store.Store, event string, detail any) error {
 			b.events = append(b.events, event)
 			return b.refuse
@@ -112,7 +119,7 @@ func (b *box) waiting() string {
 	list, err := fsys.List(b.t.Context(), b.in.Root())
 	require.NoError(b.t, err)
 	var bodies []string
-	for _, e := range list[3:] {
+	for _, e := range list[5:] {
 		line, err := fsys.ReadFile(b.t.Context(), b.in.Root(), e.Name)
 		require.NoError(b.t, err)
 		m := parse(b.t, line)

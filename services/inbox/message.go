@@ -79,7 +79,7 @@ func checkID(id string) error {
 	if strings.ContainsFunc(id, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return fsys.E(fsys.Invalid, "an id cannot contain white space or what cannot be printed")
 	}
-	if slices.Contains([]string{newName, nextName, headName, ctlName, allWord}, id) {
+	if slices.Contains([]string{newName, nextName, headName, ctlName, takeName, allWord}, id) {
 		return fsys.E(fsys.Invalid, "an id cannot be "+id)
 	}
 	return nil

@@ -23,7 +23,7 @@ func (p *queueDir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.Queue != p.queue {
+	if l.Queue != p.queue || l.Queue == taken && !p.in.canBeHad(l) {
 		return nil, fsys.NotExist
 	}
 	return &messageFile{p.in, p.queue, name, l.Place}, nil
@@ -37,6 +37,11 @@ func (p *queueDir) List(ctx context.Context) ([]fsys.Entry, error) {
 			return nil, err
 		}
 		id, at := string(pair.Value), place(pair.Key)
+		if p.queue == taken {
+			if _, err := p.Walk(ctx, id); err != nil {
+				continue // too old
+			}
+		}
 		list = append(list, fsys.Entry{Name: id, Node: &messageFile{p.in, p.queue, id, at}})
 	}
 	return list, nil
@@ -85,6 +90,12 @@ func (p *messageFile) contents(ctx context.Context) ([]byte, error) {
 	if err := json.Unmarshal(line, &m); err != nil {
 		return nil, fsys.Wrap(fsys.Internal, "the stored message "+p.id+" cannot be read", err)
 	}
+	if l.Queue == taken {
+		return fsys.Line(struct {
+			Message
+			Since string `json:"taken"`
+		}{m, l.Since}), nil
+	}
 	return fsys.Line(struct {
 		Message
 		Reason string `json:"reason"`
@@ -92,12 +103,16 @@ func (p *messageFile) contents(ctx context.Context) ([]byte, error) {
 	}{m, l.Reason, l.Since}), nil
 }
 
-// Remove acknowledges a message that waits, also while somebody reads it, and
-// discards one in deadletter.
+// Remove acknowledges a message that waits, also while somebody reads it,
+// discards one in deadletter, and forgets one that was taken.
 func (p *messageFile) Remove(ctx context.Context) error {
-	event := "inbox.acknowledged"
-	if p.queue == dead {
-		event = "inbox.discarded"
-	}
-	return p.in.update(ctx, func(c *change) error { return c.remove(p.queue, p.id, p.place, event) })
+	return p.in.update(ctx, func(c *change) error {
+		switch p.queue {
+		case dead:
+			return c.remove(dead, p.id, p.place, "inbox.discarded")
+		case taken:
+			return c.remove(taken, p.id, p.place, "inbox.forgotten")
+		}
+		return c.acknowledge(p.id, p.place)
+	})
 }

@@ -63,5 +63,5 @@ number() { # NAME REPLY: a job's number came back
 }
 
 # What stands at the top of every agent's tree, and the part of a listing that does.
-top="README budget compute config ctl deadletter events goals identity inbox logs mounts outbox status "
+top="README budget compute config ctl deadletter goals identity inbox logs mounts outbox status "
 known() { grep -xE "$(echo $top | tr ' ' '|')" | sort -u | tr '\n' ' '; }

@@ -71,6 +71,7 @@ type FrameInfo struct {
 	MTime   string `json:"mtime,omitempty"`
 	Version uint32 `json:"version,omitempty"`
 	Gen     uint64 `json:"gen,omitempty"`
+	Unsafe  bool   `json:"unsafe,omitempty"` // see fsys.Info.Safe: mounts do not list it
 }
 
 // FrameError is why a request failed.
@@ -80,7 +81,7 @@ type FrameError struct {
 }
 
 func frameInfo(name string, info fsys.Info) FrameInfo {
-	f := FrameInfo{Name: name, Kind: info.Kind.String(), Size: info.Size, Perm: int64(info.Perm.Perm()), Version: info.Version, Gen: info.Gen}
+	f := FrameInfo{Name: name, Kind: info.Kind.String(), Size: info.Size, Perm: int64(info.Perm.Perm()), Version: info.Version, Gen: info.Gen, Unsafe: !info.Safe()}
 	if !info.ModTime.IsZero() {
 		f.MTime = info.ModTime.UTC().Format(time.RFC3339Nano)
 	}

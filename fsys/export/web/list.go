@@ -16,10 +16,11 @@ type entry struct {
 	Perm    string `json:"perm"`
 	ModTime string `json:"mtime,omitempty"`
 	ETag    string `json:"etag,omitempty"`
+	Unsafe  bool   `json:"unsafe,omitempty"` // see fsys.Info.Safe: mounts do not list it
 }
 
 func entryOf(name string, info fsys.Info) entry {
-	e := entry{Name: name, Kind: info.Kind.String(), Size: info.Size, Perm: info.Perm.Perm().String(), ETag: etagOf(info)}
+	e := entry{Name: name, Kind: info.Kind.String(), Size: info.Size, Perm: info.Perm.Perm().String(), ETag: etagOf(info), Unsafe: !info.Safe()}
 	if !info.ModTime.IsZero() {
 		e.ModTime = fsys.Stamp(info.ModTime)
 	}
