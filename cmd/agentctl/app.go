@@ -79,7 +79,7 @@ func commands() (list []*cli.Command) {
 			exportCommand(), importCommand(), backupCommand(),
 		}, verbCommands()...)},
 		{"Work", []*cli.Command{
-			sendCommand(), askCommand(), chatCommand(), tickCommand(), alarmCommand(), runCommand(), shellCommand(),
+			sendCommand(), untakeCommand(), askCommand(), chatCommand(), tickCommand(), alarmCommand(), runCommand(), shellCommand(),
 		}},
 		{"What happens", []*cli.Command{topCommand(), eventsCommand(), logsCommand(), budgetCommand(), approveCommand(), denyCommand()}},
 		{"Files", []*cli.Command{

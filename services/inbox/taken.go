@@ -46,18 +46,15 @@ func (c *change) sweep() error {
 	if c.Taken == 0 {
 		return nil
 	}
-	left := mostDropped
-	for p, err := range store.All(c.ctx, c.tx, string(taken)) {
-		if err != nil {
+	for left := mostDropped; left > 0; left-- {
+		oldest, err := c.tx.List(c.ctx, string(taken), "", 1)
+		if err != nil || len(oldest) == 0 {
 			return err
 		}
-		id := string(p.Value)
+		id := string(oldest[0].Value)
 		l, err := c.letter(id)
-		if err != nil {
+		if err != nil || c.Taken <= maxTaken && c.TakenBytes <= maxTakenBytes && c.in.canBeHad(l) {
 			return err
-		}
-		if left--; left < 0 || c.Taken <= maxTaken && c.TakenBytes <= maxTakenBytes && c.in.canBeHad(l) {
-			return nil
 		}
 		if err := c.remove(taken, id, l.Place, ""); err != nil {
 			return err
