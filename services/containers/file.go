@@ -54,6 +54,20 @@ func (f *file) now(ctx context.Context) (fsys.Node, func(), error) {
 	return node, done, nil
 }
 
+// read is do for what changes nothing: the sandbox of a session that has ended
+// is not run for it, if that can be.
+func (f *file) read(ctx context.Context, op func(fsys.Node) error) error {
+	n, done, err := f.rest(ctx)
+	if n == nil && err == nil {
+		return f.do(ctx, op)
+	}
+	if err == nil {
+		err = op(n)
+		done()
+	}
+	return err
+}
+
 // do calls op with what f is, and once more if the sandbox stopped meanwhile
 // because the session ended.
 func (f *file) do(ctx context.Context, op func(fsys.Node) error) error {
@@ -97,7 +111,10 @@ func (f *file) Stat(ctx context.Context) (info fsys.Info, err error) {
 	if f.path == "" { // costs no look inside
 		return fsys.Info{Kind: fsys.Directory, Perm: 0o755, ModTime: f.w.ModTime()}, f.w.Present()
 	}
-	err = f.do(ctx, func(n fsys.Node) error {
+	if !fsys.MayStart(ctx) && f.starts(ctx) {
+		return fsys.Info{Kind: fsys.Directory, Perm: 0o755, Acts: true}, f.w.Present()
+	}
+	err = f.read(ctx, func(n fsys.Node) error {
 		info, err = n.Stat(ctx)
 		return err
 	})
@@ -106,7 +123,15 @@ func (f *file) Stat(ctx context.Context) (info fsys.Info, err error) {
 
 func (f *file) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	c := f.child(name)
-	err := f.do(ctx, func(n fsys.Node) error {
+	n, done, err := c.rest(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case n != nil:
+		done()
+		return c, nil
+	}
+	err = f.do(ctx, func(n fsys.Node) error {
 		node, err := fsys.Walk(ctx, n, name)
 		if err == nil {
 			c.mu.Lock()
@@ -127,20 +152,42 @@ func (f *file) generation() uint64 {
 	return f.gen
 }
 
-func (f *file) List(ctx context.Context) (list []fsys.Entry, err error) {
+// List has of the top only the workspace; see [everything].
+func (f *file) List(ctx context.Context) ([]fsys.Entry, error) {
+	if f.path == "" && !f.empty() {
+		return f.top(ctx)
+	}
+	return f.all(ctx)
+}
+
+func (f *file) all(ctx context.Context) (list []fsys.Entry, err error) {
 	if f.empty() {
 		return nil, f.w.Present()
 	}
+	n, done, err := f.rest(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case n != nil:
+		defer done()
+		return f.children(ctx, n, func(*file, fsys.Node) {})
+	}
 	err = f.do(ctx, func(n fsys.Node) error {
-		entries, err := fsys.List(ctx, n)
-		list = make([]fsys.Entry, len(entries))
-		for i, e := range entries {
-			c := f.child(e.Name)
-			c.node, c.gen = e.Node, f.generation()
-			list[i] = fsys.Entry{Name: e.Name, Node: c}
-		}
+		list, err = f.children(ctx, n, func(c *file, n fsys.Node) { c.node, c.gen = n, f.generation() })
 		return err
 	})
+	return list, err
+}
+
+// children lists n, which is what f is; found is told what each child is.
+func (f *file) children(ctx context.Context, n fsys.Node, found func(c *file, n fsys.Node)) ([]fsys.Entry, error) {
+	entries, err := fsys.List(ctx, n)
+	list := make([]fsys.Entry, len(entries))
+	for i, e := range entries {
+		c := f.child(e.Name)
+		found(c, e.Node)
+		list[i] = fsys.Entry{Name: e.Name, Node: c}
+	}
 	return list, err
 }
 
@@ -195,16 +242,30 @@ func (f *file) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
 	if f.path == "" {
 		return fsys.OpenDir(flag)
 	}
-	n, done, err := f.now(ctx)
+	h, done, err := f.open(ctx, flag)
 	if err != nil {
-		return nil, err
-	}
-	h, err := n.Open(ctx, flag)
-	if err != nil {
-		done()
 		return nil, err
 	}
 	return newFileHandle(f, flag, h, done), nil
+}
+
+// open also returns what to call when done with the handle.
+func (f *file) open(ctx context.Context, flag fsys.Flag) (h fsys.Handle, done func(), err error) {
+	var n fsys.Node
+	if flag == fsys.Read {
+		n, done, err = f.rest(ctx)
+	}
+	if n == nil && err == nil {
+		n, done, err = f.now(ctx)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if h, err = n.Open(ctx, flag); err != nil {
+		done()
+		return nil, nil, err
+	}
+	return h, done, nil
 }
 
 // fileHandle is an open file of a sandbox. The end of the session does not
@@ -286,13 +347,8 @@ func (h *fileHandle) again(ctx context.Context, old fsys.Handle) (fsys.Handle, e
 	case h.h != old:
 		return h.h, nil
 	}
-	n, done, err := h.f.now(ctx)
+	in, done, err := h.f.open(ctx, h.flag&^(fsys.Trunc|fsys.Excl))
 	if err != nil {
-		return nil, err
-	}
-	in, err := n.Open(ctx, h.flag&^(fsys.Trunc|fsys.Excl))
-	if err != nil {
-		done()
 		return nil, err
 	}
 	h.h.Close()

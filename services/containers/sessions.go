@@ -61,6 +61,7 @@ var files = []keep.File[*session]{
 	}},
 	{Name: "exec", Node: func(w *session) fsys.Node { return execsDir(w) }},
 	{Name: "files", Node: func(w *session) fsys.Node { return &file{w: w} }},
+	{Name: rootDir, Node: func(w *session) fsys.Node { return everything{&file{w: w}} }},
 }
 
 // recorder is a session or an exec.

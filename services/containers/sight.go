@@ -105,6 +105,16 @@ func (w *session) startAgain(ctx context.Context) error {
 	return nil
 }
 
+// shown reports whether the sandbox of w, which has ended, runs for its files.
+func (w *session) shown(ctx context.Context) bool {
+	unlock, err := w.lockSight(ctx)
+	if err != nil {
+		return false
+	}
+	defer unlock()
+	return w.sight.box != nil && w.sight.box.Running()
+}
+
 // lockSight lets one at a time change the sight of w.
 func (w *session) lockSight(ctx context.Context) (unlock func(), err error) {
 	w.mu.Lock()
