@@ -218,7 +218,7 @@ func dial(t *testing.T, network, address string, opts ...ninep.DialOption) *nine
 }
 
 // attach returns the tree aname on a connection of its own, where errors come
-// with the reason that a person reads.
+// with the reason that a person reads, and listings have all names.
 func attach(t *testing.T, network, address, aname string, opts ...ninep.DialOption) (*tree, error) {
 	t.Helper()
 	sep := "?"
@@ -226,7 +226,7 @@ func attach(t *testing.T, network, address, aname string, opts ...ninep.DialOpti
 		sep = "&"
 	}
 	c := dial(t, network, address, append(opts, ninep.DialVersion("9P2000"))...)
-	root, err := c.Attach(within(t), "", aname+sep+"errors=full")
+	root, err := c.Attach(within(t), "", aname+sep+"errors=full&list=all")
 	if err != nil {
 		return nil, err
 	}

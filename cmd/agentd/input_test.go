@@ -21,7 +21,7 @@ func oneAgent(t *testing.T) (d *daemon, r, alice *tree) {
 	return d, r, d.at("/agents/alice")
 }
 
-const inboxFiles = "new next head"
+const inboxFiles = "new next head taken ctl"
 
 func TestHalfWrittenJSON(t *testing.T) {
 	_, _, alice := oneAgent(t)
