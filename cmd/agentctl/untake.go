@@ -53,7 +53,7 @@ func (s *session) listTaken(dir string) error {
 		if err != nil {
 			continue // its time is over
 		}
-		if _, err := fmt.Fprintln(s.App.Writer, printable(oneLine(string(m)))); err != nil {
+		if _, err := fmt.Fprintln(s.App.Writer, oneLine(string(m))); err != nil {
 			return err
 		}
 	}
