@@ -267,7 +267,7 @@ func (u *upload) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
 		return 0, err
 	}
 	switch {
-	case !u.acted:
+	case !u.acted && u.flag&fsys.Write != 0:
 		return 0, fsys.E(fsys.Busy, "write a bundle first, then read the reply on the same open file")
 	case len(u.reply) == 0:
 		return 0, io.EOF

@@ -196,6 +196,8 @@ func (s state) describe() fsys.Info {
 	case s.info.Mode().IsRegular():
 		info.Size = s.info.Size()
 		info.Version = versionOf(s.info)
+	default:
+		info.Perm = 0
 	}
 	return info
 }
