@@ -39,19 +39,15 @@
 //
 // # Money
 //
-// A job holds max_cost_microusd, else what its prompt and the most tokens that
-// it may answer come to, else default_max_cost_microusd of the policy; a free
-// provider holds nothing unless the request says how much. It is settled in
+// A job holds max_cost_microusd, which is never less than what its request can
+// cost, or else that: see [candidate.within] and [provider.Load]. It is settled in
 // the transaction that records the end:
 //
 //   - work of a free provider costs nothing;
 //   - work that the provider puts a price on costs that;
-//   - other work costs its tokens at the price that held when it was
-//     submitted, counted by the provider, else estimated;
-//   - without a known price, what used anything costs all that was held, as
-//     the money may be gone;
-//   - what was stopped because it had cost its hold costs that, unless the
-//     provider counted;
+//   - what the provider counted costs its tokens at the price that held when it
+//     was submitted;
+//   - what nobody counted costs all that was held;
 //   - what was refused or never ran costs nothing.
 //
 // An attempt that another one follows is settled at once, and what it left is
