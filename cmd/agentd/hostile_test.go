@@ -161,9 +161,9 @@ const hostileVar = "AGENT9_HOSTILE"
 
 func theScale() scale {
 	if os.Getenv(hostileVar) == "full" {
-		return scale{conns: 10_000, outstanding: 1 << 16, rounds: 20, samples: 3_000, megabytes: 512, full: true}
+		return scale{conns: 10_000, outstanding: 1 << 15, rounds: 20, samples: 3_000, megabytes: 512, full: true}
 	}
-	return scale{conns: 300, outstanding: 8 << 10, rounds: 1, samples: 200, megabytes: 64}
+	return scale{conns: 300, outstanding: 4 << 10, rounds: 1, samples: 200, megabytes: 64}
 }
 
 // bound is what the daemon may have more than at rest, in kB, as
