@@ -12,8 +12,9 @@ import (
 var floors = map[string]string{
 	"fsys":              "",
 	"fsys/share":        "fsys",
-	"fsys/ninep":        "fsys fsys/share",
-	"fsys/export":       "fsys fsys/share",
+	"fsys/locks":        "fsys",
+	"fsys/ninep":        "fsys fsys/locks fsys/share",
+	"fsys/export":       "fsys fsys/locks fsys/share",
 	"store":             "fsys",
 	"namespace/budget":  "fsys store store/check",
 	"namespace":         "fsys namespace/budget",

@@ -26,6 +26,7 @@ var (
 	_ fsys.Truncater  = (*guard)(nil)
 	_ fsys.AttrSetter = (*guard)(nil)
 	_ fsys.Taker      = (*guard)(nil)
+	_ fsys.Identifier = (*guard)(nil)
 	_ fsys.Reader     = (*guardHandle)(nil)
 	_ fsys.Writer     = (*guardHandle)(nil)
 	_ fsys.Syncer     = (*guardHandle)(nil)
@@ -169,6 +170,13 @@ func (h *guardHandle) ask(ctx context.Context, flag fsys.Flag) (context.Context,
 		return h.g.mount.ask(ctx, Write, fsys.Changes)
 	}
 	return ctx, nil
+}
+
+func (g *guard) ID() fsys.ID {
+	if id := fsys.IDOf(g.node); id != (fsys.ID{}) {
+		return id
+	}
+	return g.mount.ns.idAt(g.path())
 }
 
 func (g *guard) Takes() bool { return fsys.Takes(g.node) }

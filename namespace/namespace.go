@@ -31,6 +31,9 @@ type Namespace struct {
 	// a person or a program was refused below any mount, with the path in
 	// this namespace. What merely does not exist is no refusal.
 	Refused func(ctx context.Context, path, op string, err error)
+	// ID, if set before the first mount, is which directory Root is: with it the
+	// files in all namespaces of this ID are the same that have the same path.
+	ID fsys.ID
 	// Over, if set before the first mount, returns why all of this is over, or
 	// nil. Then everything below a mount fails with that, also what is open:
 	// what it has gathered does not act.
@@ -117,6 +120,14 @@ func (ns *Namespace) change(f func(map[string]*mount) error) error {
 	return nil
 }
 
+// idAt is which file is at path, if that does not know by itself.
+func (ns *Namespace) idAt(path string) fsys.ID {
+	if ns.ID == (fsys.ID{}) || path == "" {
+		return ns.ID
+	}
+	return fsys.ID{In: ns.ID.In, Path: ns.ID.Path + "/" + path}
+}
+
 func (ns *Namespace) over() error {
 	if ns.Over == nil {
 		return nil
@@ -192,7 +203,16 @@ var (
 	_ fsys.Renamer = (*dir)(nil)
 	_ fsys.Remover = (*dir)(nil)
 	_ fsys.Taker   = (*dir)(nil)
+
+	_ fsys.Identifier = (*dir)(nil)
 )
+
+func (d *dir) ID() fsys.ID {
+	if own := d.own(); own != nil {
+		return own.ID()
+	}
+	return d.ns.idAt(d.path)
+}
 
 // own is what is under d, or nil if there is nothing that is shown.
 func (d *dir) own() *guard {

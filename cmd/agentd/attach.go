@@ -31,7 +31,7 @@ func attachOperator(h *host.Host) attachFunc {
 		if !sameUser(peer) {
 			return ninep.Grant{}, fsys.E(fsys.Permission, "this socket is the operator's")
 		}
-		return at(ctx, ninep.Grant{Root: h.Root(), Caller: fsys.Operator, By: share.Operator}, aname)
+		return at(ctx, ninep.Grant{Root: h.Root(), ID: h.ID(), Caller: fsys.Operator, By: share.Operator}, aname)
 	}
 }
 
@@ -124,7 +124,7 @@ func bySocket(name string) string { return "socket " + name }
 // at moves the root of g down to path.
 func at(ctx context.Context, g ninep.Grant, path string) (ninep.Grant, error) {
 	var err error
-	g.Root, err = fsys.WalkPath(ctx, g.Root, path)
+	g.Root, g.ID, err = fsys.WalkID(ctx, g.Root, g.ID, path)
 	if err != nil && fsys.CodeOf(err) == fsys.NotExist && fsys.ReasonOf(err) == "" {
 		err = fsys.E(fsys.NotExist, strconv.Quote(path)+" is neither a token, which begins with "+tokenMark+", nor a path here")
 	}

@@ -17,6 +17,7 @@ import (
 
 	"agent9/cmd/internal/addr"
 	"agent9/fsys"
+	"agent9/fsys/locks"
 	"agent9/fsys/ninep"
 	"agent9/fsys/share"
 	"agent9/namespace/budget"
@@ -157,8 +158,9 @@ func serve(ctx context.Context, s settings) error {
 	}()
 	own.host = h
 
+	locked := &locks.Table{}
 	own.server = func(by string, attach attachFunc) *ninep.Server {
-		return &ninep.Server{Attach: attach, By: by, Log: log, Trace: traces, MaxConns: s.maxConns, Pool: s.pool}
+		return &ninep.Server{Locks: locked, Attach: attach, By: by, Log: log, Trace: traces, MaxConns: s.maxConns, Pool: s.pool}
 	}
 	var servers []*ninep.Server
 	defer func() { hangUp(ctx, log, servers, own) }()

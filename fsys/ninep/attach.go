@@ -118,7 +118,7 @@ func (r *request) attach() error {
 		a.cancel(err)
 		return err
 	}
-	root.up, root.name = nil, "/"
+	root.up, root.name, root.root = nil, "/", grant.ID
 	if !c.data.Reserve(share.Fids, a.bytes) {
 		a.cancel(share.ErrFull)
 		return share.ErrFull
@@ -161,13 +161,14 @@ func (s *session) watch(a *attach) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	a.cancel(errRevoked)
 	for _, r := range s.tags {
 		if r.att == a {
 			r.cancel()
 		}
 	}
+	s.mu.Unlock()
+	s.unlock(a)
 }
 
 // unuse says that a fid of a is gone.

@@ -32,7 +32,7 @@ type fid struct {
 	idle   chan struct{} // closed when the last of ops ends, for a clunk that waits
 	tail   continuation
 	list   listing
-	locks  uint64 // path that it may hold locks on; 0 is none
+	locks  fsys.ID // that it may hold locks on; zero is none
 }
 
 // About what a fid takes, and a place but for its name.
@@ -59,6 +59,7 @@ type place struct {
 	node fsys.Node
 	qid  qid
 	gen  uint64
+	root fsys.ID // of a root that does not know which file it is
 }
 
 // A pathKey makes qid paths. It is new for each start of the server, so that
@@ -237,8 +238,8 @@ func (s *session) close(ctx context.Context, f *fid, inOrder bool) (err error) {
 				err = rerr
 			}
 		}
-		if f.locks != 0 {
-			s.conn.srv.locks.release(f.locks, f)
+		if f.locks != (fsys.ID{}) {
+			s.conn.srv.Locks.Release(f.locks, f)
 		}
 	}
 	s.mu.Lock()

@@ -643,9 +643,7 @@ func playAll(t testing.TB, in []byte) {
 		if n := h.open.Load(); n != 0 {
 			t.Errorf("%d handles are still open\nafter:\n%s", n, strings.Join(j.log, "\n"))
 		}
-		s.locks.mu.Lock()
-		defer s.locks.mu.Unlock()
-		if n := len(s.locks.files); n != 0 {
+		if n := s.Locks.Len(); n != 0 {
 			t.Errorf("%d files are still locked", n)
 		}
 	}()

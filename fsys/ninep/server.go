@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/locks"
 	"agent9/fsys/share"
 )
 
@@ -26,6 +27,7 @@ type Peer struct {
 // A Grant is the answer to an attach.
 type Grant struct {
 	Root   fsys.Node
+	ID     fsys.ID // of Root, if that does not know which file it is
 	Caller fsys.Caller
 	// By is whose share it is: the token or the socket that proved who it is.
 	// Empty: Caller's.
@@ -59,6 +61,7 @@ type Server struct {
 	Pool         *share.Pool   // bounds what all connections hold together; nil: nothing does
 	By           string        // whose share connections have that have not attached yet; empty: strangers'
 	HelloTimeout time.Duration // for a client to attach; default 10 s
+	Locks        *locks.Table  // of files that others serve too; nil: its own
 	WriteTimeout time.Duration // for a client to take a part of a reply; default 1 minute
 	Log          *slog.Logger  // default: nothing is logged
 	// Trace, if set, is told of requests that may make a Message file act.
@@ -69,7 +72,6 @@ type Server struct {
 	ctx   context.Context
 	end   context.CancelFunc
 	paths pathKey
-	locks lockTable
 	conns sync.WaitGroup
 
 	mu     sync.Mutex
@@ -93,6 +95,9 @@ func (s *Server) init() {
 		s.MaxConns = orDefault(s.MaxConns, 4096)
 		s.HelloTimeout = orDefault(s.HelloTimeout, 10*time.Second)
 		s.WriteTimeout = orDefault(s.WriteTimeout, time.Minute)
+		if s.Locks == nil {
+			s.Locks = &locks.Table{}
+		}
 		if s.Log == nil {
 			s.Log = slog.New(slog.DiscardHandler)
 		}

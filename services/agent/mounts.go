@@ -72,7 +72,7 @@ type viewer struct {
 
 // view builds the tree that v sees.
 func (a *Agent) view(v viewer) *namespace.Namespace {
-	ns := &namespace.Namespace{Refused: a.refused, Over: func() error { return a.over(v) }}
+	ns := &namespace.Namespace{Refused: a.refused, ID: fsys.ID{In: a}, Over: func() error { return a.over(v) }}
 	rows := rows
 	if v.room != nil {
 		rows = append(slices.Clip(rows), row{path: ctlPath, service: "status"})

@@ -217,6 +217,9 @@ func (h *Host) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// ID says which directory the root of the operator's tree is.
+func (h *Host) ID() fsys.ID { return fsys.ID{In: h} }
+
 // Root returns the operator's tree.
 func (h *Host) Root() fsys.Node { return h.root }
 
@@ -262,7 +265,7 @@ func (h *Host) Token(ctx, life context.Context, secret string) (root fsys.Node, 
 // limited returns the tree of the host, less what rights do not allow at each
 // of its entries, until over returns why it has ended.
 func (h *Host) limited(rights tokens.Rights, over func() error) fsys.Node {
-	ns := &namespace.Namespace{Over: over}
+	ns := &namespace.Namespace{ID: h.ID(), Over: over}
 	for _, e := range h.entries {
 		read, write := rights.At("/" + e.Name)
 		if err := ns.Mount(e.Name, only{e.Node}, namespace.Allow(read, write)); err != nil {

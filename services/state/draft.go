@@ -25,7 +25,7 @@ const maxEvents = 1000
 
 // Open returns the top of the files.
 func (d *Draft) Open(ctx context.Context) (fsys.Node, error) {
-	tree, err := files.New(ctx, d.stage, options(func(ctx context.Context, _ store.Store, c files.Change) error {
+	tree, err := files.New(ctx, d.stage, d.s.options(func(ctx context.Context, _ store.Store, c files.Change) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if len(d.events) < maxEvents {

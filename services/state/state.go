@@ -57,7 +57,7 @@ func New(ctx context.Context, st store.Updater, opt Options) (*State, error) {
 	}
 	s := &State{st: st, opt: opt}
 	var err error
-	s.tree, err = files.New(ctx, shared{st, s}, options(func(ctx context.Context, tx store.Store, c files.Change) error {
+	s.tree, err = files.New(ctx, shared{st, s}, s.options(func(ctx context.Context, tx store.Store, c files.Change) error {
 		if err := s.opt.Changed(ctx, tx, c.Path); err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func New(ctx context.Context, st store.Updater, opt Options) (*State, error) {
 // Root returns /state as all but a tick see it.
 func (s *State) Root() fsys.Node { return s.tree.Root() }
 
-func options(note func(context.Context, store.Store, files.Change) error) files.Options {
-	return files.Options{MaxFile: maxFile, MaxBytes: maxBytes, MaxEntries: maxEntries, Note: note}
+func (s *State) options(note func(context.Context, store.Store, files.Change) error) files.Options {
+	return files.Options{MaxFile: maxFile, MaxBytes: maxBytes, MaxEntries: maxEntries, Note: note, As: s}
 }
 
 // event is what is recorded of a change.

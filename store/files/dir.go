@@ -23,6 +23,8 @@ var (
 	_ fsys.AttrSetter = (*dir)(nil)
 )
 
+func (d *dir) ID() fsys.ID { return d.tree.id(d.ino) }
+
 func (d *dir) Stat(ctx context.Context) (fsys.Info, error) {
 	return statInode(ctx, d.tree.st, d.ino)
 }

@@ -16,7 +16,10 @@ var (
 	_ fsys.Truncater  = (*file)(nil)
 	_ fsys.Remover    = (*file)(nil)
 	_ fsys.AttrSetter = (*file)(nil)
+	_ fsys.Identifier = (*file)(nil)
 )
+
+func (f *file) ID() fsys.ID { return f.tree.id(f.ino) }
 
 // Stat also describes a file that was removed but is still open.
 func (f *file) Stat(ctx context.Context) (fsys.Info, error) {

@@ -24,6 +24,7 @@ package files
 
 import (
 	"context"
+	"strconv"
 
 	"agent9/fsys"
 	"agent9/store"
@@ -38,6 +39,8 @@ type Options struct {
 	// of; ctx says who made them. Writes are told of once, when the handle
 	// that made them is synced or closed, or by Recover.
 	Note func(ctx context.Context, tx store.Store, c Change) error
+	// As, if set, is what two trees have in common that show the same files.
+	As any
 }
 
 // A Change is something that happened to an entry of a tree.
@@ -67,6 +70,14 @@ type Tree struct {
 }
 
 var _ fsys.FileService = (*Tree)(nil)
+
+// id is which file the inode is.
+func (t *Tree) id(ino uint64) fsys.ID {
+	if t.opt.As != nil {
+		return fsys.ID{In: t.opt.As, Path: strconv.FormatUint(ino, 10)}
+	}
+	return fsys.ID{In: t, Path: strconv.FormatUint(ino, 10)}
+}
 
 // New returns the tree that is kept in st, which may be empty. It frees what
 // was removed but still open when the tree was last used.
