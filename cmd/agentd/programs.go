@@ -7,6 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/export/fuse"
+	"agent9/fsys/locks"
 	"agent9/providers/programs"
 	"agent9/providers/programs/exec"
 	"agent9/providers/programs/golang"
@@ -40,7 +41,7 @@ func makePrograms(data string) func(programs.Spec) (programs.Program, error) {
 
 // mountTick mounts what an agent sees in a tick on a new directory below data.
 // Mounts and directories that an earlier daemon left there are removed.
-func mountTick(ctx context.Context, data string) func(name string, root fsys.Node) (dir string, done func(), err error) {
+func mountTick(ctx context.Context, data string, locked *locks.Table) func(name string, root fsys.Node) (dir string, done func(), err error) {
 	dirs := filepath.Join(data, "mounts")
 	stale, _ := os.ReadDir(dirs) // none, at first
 	for _, d := range stale {
@@ -57,7 +58,7 @@ func mountTick(ctx context.Context, data string) func(name string, root fsys.Nod
 		if err != nil {
 			return "", nil, fsys.Wrap(fsys.Unavailable, "a directory to mount on", err)
 		}
-		m, err := fuse.Mount(ctx, root, dir, fuse.Options{Caller: fsys.Caller(name)})
+		m, err := fuse.Mount(ctx, root, dir, fuse.Options{Caller: fsys.Caller(name), Locks: locked})
 		if err != nil {
 			os.Remove(dir)
 			return "", nil, err

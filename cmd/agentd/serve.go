@@ -137,10 +137,11 @@ func serve(ctx context.Context, s settings) error {
 	}()
 	durations := newHTTPDurations()
 	collectors := []prometheus.Collector{durations, clientUse{s.pool}}
+	locked := &locks.Table{}
 	h, err := host.Open(life, host.Options{
 		Trace: traces, Collectors: collectors,
 		Store: db, Ring: ring, Providers: providers, Limits: s.limits, Now: time.Now,
-		Programs: makePrograms(s.data), ServeTick: own.Serve, MountTick: mountTick(life, s.data), MaxTicks: s.maxTicks,
+		Programs: makePrograms(s.data), ServeTick: own.Serve, MountTick: mountTick(life, s.data, locked), MaxTicks: s.maxTicks,
 		Socket: own.Open, Unsocket: own.Close, Shutdown: shutdown,
 		Tools:     mcp.New(version(), s.data),
 		Sandboxes: yards, Serve: own.serveInside,
@@ -158,7 +159,6 @@ func serve(ctx context.Context, s settings) error {
 	}()
 	own.host = h
 
-	locked := &locks.Table{}
 	own.server = func(by string, attach attachFunc) *ninep.Server {
 		return &ninep.Server{Locks: locked, Attach: attach, By: by, Log: log, Trace: traces, MaxConns: s.maxConns, Pool: s.pool}
 	}
@@ -209,7 +209,7 @@ func serve(ctx context.Context, s settings) error {
 		}
 	}
 	if s.mount != "" {
-		unmount, err := mount(life, h.Root(), s.mount, s.pool)
+		unmount, err := mount(life, h, s.mount, s.pool, locked)
 		if err != nil {
 			return err
 		}

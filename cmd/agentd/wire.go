@@ -7,6 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/export/fuse"
+	"agent9/fsys/locks"
 	"agent9/fsys/share"
 	"agent9/services/host"
 	"agent9/services/identity"
@@ -50,13 +51,13 @@ func openRing(ctx context.Context, data string, db store.Updater, passphrase []b
 // the kernel.
 const mountBytes = 2 << 20
 
-// mount shows root to the kernel at dir.
-func mount(ctx context.Context, root fsys.Node, dir string, pool *share.Pool) (unmount func() error, err error) {
+// mount shows the operator's tree to the kernel at dir.
+func mount(ctx context.Context, h *host.Host, dir string, pool *share.Pool, locked *locks.Table) (unmount func() error, err error) {
 	part, ok := pool.Open(share.Operator, share.Terms{Speaks: "fuse", Kind: share.Conns, Base: mountBytes})
 	if !ok {
 		return nil, share.ErrFull
 	}
-	m, err := fuse.Mount(ctx, root, dir, fuse.Options{Caller: fsys.Operator, Part: part})
+	m, err := fuse.Mount(ctx, h.Root(), dir, fuse.Options{Caller: fsys.Operator, Part: part, Locks: locked, ID: h.ID()})
 	if err != nil {
 		part.Close()
 		return nil, err

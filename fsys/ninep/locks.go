@@ -26,8 +26,8 @@ type locker struct {
 }
 
 func (l locker) Over() bool           { return l.att.over() }
-func (l locker) Reserve(n int64) bool { return l.data.Reserve(share.Fids, n) }
-func (l locker) Give(n int64)         { l.data.Give(share.Fids, n) }
+func (l locker) Reserve(n int64) bool { return l.data.Reserve(share.Locks, n) }
+func (l locker) Give(n int64)         { l.data.Give(share.Locks, n) }
 
 // heldLock is what r asks for, for which its fid must be open for flag.
 func (r *request) heldLock(flag fsys.Flag) (locks.Held, error) {

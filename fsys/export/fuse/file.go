@@ -7,6 +7,7 @@ import (
 	"context"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,16 +21,20 @@ import (
 type file struct {
 	in     *inode
 	handle fsys.Handle
+	flag   fsys.Flag // that it was opened for
 
 	age   int       // of the link, at open
 	info  fsys.Info // of a file whose pages are cached, at open
 	first []byte    // all of it, read at open
 	until time.Time // when info and first are too old
 
+	locked atomic.Bool // since it was opened, so that first is too old
+
 	mu    sync.Mutex
-	at    int64  // where the reply in reply was read from, on a Message file
-	reply []byte // a copy, as far as it is worth one
-	bytes int64  // taken for what it keeps
+	at    int64   // where the reply in reply was read from, on a Message file
+	reply []byte  // a copy, as far as it is worth one
+	bytes int64   // taken for what it keeps
+	id    fsys.ID // that it may have locks on
 }
 
 // fileBytes is about what an open file takes, and its inode.
@@ -84,7 +89,7 @@ func (t *tree) Open(cancel <-chan struct{}, input *gofuse.OpenIn, out *gofuse.Op
 	if err != nil {
 		return t.status(err)
 	}
-	return t.opened(&file{in: in, handle: h}, out)
+	return t.opened(&file{in: in, handle: h, flag: flag}, out)
 }
 
 func (t *tree) open(ctx context.Context, in *inode, flag fsys.Flag) (fsys.Handle, error) {
@@ -136,7 +141,7 @@ func (t *tree) Create(cancel <-chan struct{}, input *gofuse.CreateIn, name strin
 	}
 	in := t.inodes.enter(dir, name, node, info, input.Pid)
 	t.reply(in, info, &out.EntryOut)
-	return t.opened(&file{in: in, handle: h}, &out.OpenOut)
+	return t.opened(&file{in: in, handle: h, flag: flagOf(input.Flags)}, &out.OpenOut)
 }
 
 // file returns an open file. One of a tree that was lost is no use.
@@ -163,7 +168,7 @@ func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (g
 	if f.info.Version != 0 {
 		t.inodes.read(f.in, f.info)
 	}
-	if off < int64(len(f.first)) && time.Now().Before(f.until) {
+	if off < int64(len(f.first)) && !f.locked.Load() && time.Now().Before(f.until) {
 		return gofuse.ReadResultData(f.first[off:min(off+int64(len(buf)), int64(len(f.first)))]), gofuse.OK
 	}
 	if n := f.replay(buf, off); n > 0 {
@@ -244,7 +249,9 @@ func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte)
 // Flush is a close(2) of one of the descriptors of a file, of which the
 // others may go on.
 func (t *tree) Flush(cancel <-chan struct{}, input *gofuse.FlushIn) gofuse.Status {
-	return t.sync(cancel, input.Fh)
+	st := t.sync(cancel, input.Fh)
+	t.unlock(cancel, input.Fh, ownerOf(input.LockOwner, false))
+	return st
 }
 
 func (t *tree) Fsync(cancel <-chan struct{}, input *gofuse.FsyncIn) gofuse.Status {
@@ -269,6 +276,8 @@ func (t *tree) Release(_ <-chan struct{}, input *gofuse.ReleaseIn) {
 		t.inodes.use(f.in, -1)
 		f.handle.Close()
 		t.part.Give(share.Files, f.bytes)
+		t.lockers.leave(locker{f.in, ownerOf(input.LockOwner, true)})
+		t.released(f)
 	}
 }
 
@@ -276,6 +285,7 @@ func (t *tree) Release(_ <-chan struct{}, input *gofuse.ReleaseIn) {
 func (t *tree) closeAll() {
 	for _, f := range t.files.drain() {
 		f.handle.Close()
+		t.released(f)
 	}
 	t.dirs.drain()
 }

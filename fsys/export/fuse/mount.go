@@ -185,6 +185,7 @@ func (o Options) mount() *gofuse.MountOptions {
 		MaxBackground:      64,
 		DirectMount:        os.Geteuid() == 0,
 		DisableXAttrs:      true,
+		EnableLocks:        true,
 		DisableReadDirPlus: !retriesStale,
 		// open with O_TRUNC is one operation: the other way is a truncation
 		// that locks the file first.

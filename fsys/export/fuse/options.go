@@ -24,6 +24,9 @@
 //     it returns. The last one is Close.
 //   - While one program waits in a write to a Message file, others can open,
 //     write and close the same file.
+//   - Locks (fcntl(2), flock(2)) exclude whoever else uses the file, by any mount
+//     or protocol, and need a file that is open for them. Who has just got one reads
+//     what its last holder has written. They go with the daemon.
 //   - Inode numbers are a hash of where a file is and of [fsys.Info].Gen: the
 //     same for as long as a name means the same file.
 //   - A rename to another directory is EXDEV, on which mv(1) copies. There are
@@ -34,6 +37,7 @@ import (
 	"log"
 
 	"agent9/fsys"
+	"agent9/fsys/locks"
 	"agent9/fsys/share"
 )
 
@@ -47,6 +51,11 @@ type Options struct {
 	// AllowOther lets every user in, and has the kernel check the permission
 	// bits that the tree shows. Without it, only this process's user gets in.
 	AllowOther bool
+	// Locks has the locks of a tree that is in this process too, and ID says
+	// which directory its root is, if that does not know. nil: they are this mount's
+	// own. Those of a tree elsewhere are kept there.
+	Locks *locks.Table
+	ID    fsys.ID
 	// FsName is the source in the system's table of mounts; "agent9" if empty.
 	FsName string
 	// Part takes account of what is kept for what the kernel has open; nil: nobody

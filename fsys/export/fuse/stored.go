@@ -173,7 +173,7 @@ func (t *tree) openStored(ctx context.Context, in *inode, out *gofuse.OpenOut) g
 		}
 		return t.status(cerr)
 	}
-	f := &file{in: in, handle: h, info: info, until: until}
+	f := &file{in: in, handle: h, flag: fsys.Read, info: info, until: until}
 	if int64(len(first)) == info.Size {
 		f.first = first
 	}

@@ -3,6 +3,7 @@
 package fuse
 
 import (
+	"cmp"
 	"context"
 	"syscall"
 	"time"
@@ -10,6 +11,7 @@ import (
 	gofuse "github.com/hanwen/go-fuse/v2/fuse"
 
 	"agent9/fsys"
+	"agent9/fsys/locks"
 	"agent9/fsys/share"
 )
 
@@ -28,6 +30,10 @@ type tree struct {
 	inodes *inodes
 	files  handles[*file]
 	dirs   handles[*dir]
+
+	locks   *locks.Table // of a tree that keeps none itself
+	lockers lockers
+	root    fsys.ID
 }
 
 func newTree(ctx context.Context, root fsys.Node, opts Options) *tree {
@@ -38,6 +44,8 @@ func newTree(ctx context.Context, root fsys.Node, opts Options) *tree {
 		shared:        opts.AllowOther,
 		born:          time.Now(),
 		inodes:        newInodes(root),
+		locks:         cmp.Or(opts.Locks, &locks.Table{}),
+		root:          opts.ID,
 		part:          opts.Part,
 	}
 }
