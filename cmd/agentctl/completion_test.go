@@ -60,7 +60,7 @@ func TestCompletionInBash(t *testing.T) {
 		"agentctl cp -r alice:goa":   "goals/",
 		"agentctl cat agents/ali":    "agents/alice/",
 		"agentctl info --js":         "--json ",
-		"agentctl cp x alice:inbox/": "inbox/head |inbox/new |inbox/next ",
+		"agentctl cp x alice:inbox/": "inbox/ctl |inbox/head |inbox/new |inbox/next |inbox/taken/",
 	} {
 		cmd := exec.Command(bash, "--norc", "-c", `source <(agentctl completion bash); COMP_LINE=$1 COMP_POINT=${#1}; _agentctl
 			printf '%s\n' "${COMPREPLY[@]}"`, "bash", line)

@@ -135,10 +135,11 @@ func TestCopySandbox(t *testing.T) {
 	c.ok("", "cp", filepath.Join(here, "in.sh"), files)
 	number := dir[strings.LastIndex(dir, "/")+1:]
 	c.ok("it runs\n", "shell", "alice", number, "--", "./in.sh")
+	c.says([]string{"sub", "in.sh"}, "ls", dir+"/files") // the workspace is all that this sandbox has
 	t.Logf("a tree with a link into itself: %+v", c.run("cp", "-r", files, filepath.Join(here, "all")))
 
 	id := strings.TrimSpace(c.says(nil, "send", "alice", "stay"))
-	if got := c.run("cp", "-r", "alice:inbox", here); got.status != 0 || got.err != "agentctl: 1 were left out, such as alice:inbox/new\n" {
+	if got := c.run("cp", "-r", "alice:inbox", here); got.status != 0 || got.err != "agentctl: 2 were left out, such as alice:inbox/ctl\n" {
 		t.Errorf("cp -r of inbox: %+v", got)
 	}
 	c.says([]string{id}, "ls", "agents/alice/inbox")

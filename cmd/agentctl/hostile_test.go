@@ -87,7 +87,7 @@ func evilTree(events fsys.Node) fsys.Node {
 		"status", m{"name": evil, "state": evil, "reason": evil, "pubkey": evil, "created": evil, "ticks": m{"count": 1, "failed": 1, "running": evil},
 			"queues": m{"approvals": 1, "jobs": 2, "alarms": 1}, "budget": m{}},
 		"ctl", ctl(), "config", m{"program": evil, evil: evil}, "identity", dir("npub", evilText),
-		"inbox", dir("new", call(evil)), "goals", dir(evil, evilText, "g", evilText),
+		"inbox", dir("new", call(evil), "ctl", ctl(), "taken", dir("m", evilText)), "goals", dir(evil, evilText, "g", evilText),
 		"logs", dir("recent", past(), "errors", past(), "trajectory", past(), "trace", past()),
 		"budget", dir("limits", m{"per_day_microusd": 1, "approval_threshold_microusd": 1}, "usage", budget, "ledger", past()),
 		"approvals", dir(evil, m{"id": evil, "what": evil, "provider": evil, "model": evil, "by": evil, "expires": evil}),
@@ -107,6 +107,7 @@ func evilTree(events fsys.Node) fsys.Node {
 // hostileRuns are the command lines of each command that are tried. Those after
 // "quiet" show nothing of the tree: they are refused before, or say nothing.
 var hostileRuns = map[string][][]string{
+	"untake":     {{"untake", "alice"}, {"untake", "alice", evil}},
 	"create":     {{"create", evil}, {"quiet", "create", "x", "--profile", "p"}},
 	"delete":     {{"delete", evil}},
 	"list":       {{"list"}},

@@ -55,6 +55,7 @@ type record struct {
 	Price     price         `json:"price"`
 	Cost      budget.Micros `json:"cost"`
 	Sandbox   string        `json:"sandbox,omitempty"`
+	Bare      bool          `json:"bare,omitempty"` // files/ is the workspace, and nothing else
 	Usage     usage         `json:"usage"`
 	Execs     int64         `json:"execs,omitempty"` // made
 	Lost      int64         `json:"lost,omitempty"`

@@ -18,8 +18,11 @@ const (
 // rest returns what f is without a run of the sandbox, if it is in the
 // workspace of a session that has ended and the provider can tell; else nil.
 func (f *file) rest(ctx context.Context) (fsys.Node, func(), error) {
-	below, in := strings.CutPrefix(f.path, workDir)
 	r := f.w.record()
+	below, in := strings.CutPrefix(f.path, workDir)
+	if r.Bare {
+		below, in = "/"+f.path, true
+	}
 	if !in || below != "" && below[0] != '/' || !r.State.ended() || r.Sandbox == "" {
 		return nil, nil, nil
 	}
@@ -61,8 +64,12 @@ func (f *file) starts(ctx context.Context) bool {
 	return n == nil && err == nil
 }
 
-// top lists what files/ shows: the workspace. All else is walked to.
+// top lists what files/ shows: the workspace, which is all of it where the
+// sandbox has nothing else. What is not listed is walked to.
 func (f *file) top(ctx context.Context) ([]fsys.Entry, error) {
+	if f.w.record().Bare {
+		return f.all(ctx)
+	}
 	c := f.child(workDir)
 	switch _, err := c.Stat(fsys.WithoutStart(ctx)); {
 	case errors.Is(err, fsys.NotExist), errors.Is(err, fsys.Busy): // or not yet, or another session's

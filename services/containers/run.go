@@ -125,11 +125,12 @@ func (w *session) provision() error {
 	w.mu.Lock()
 	w.box, w.up, w.lastUse = box, now, now
 	w.mu.Unlock()
+	at, _ := box.Where().Path(box.Where().Workspace)
 	// Commands begin when this is on disk; the files are written meanwhile.
 	recorded := make(chan error, 1)
 	go func() {
 		recorded <- w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
-			return w.s.change(w.ctx, tx, w, func(r *record) { r.Sandbox, r.Up, r.Mark = box.ID(), now, now })
+			return w.s.change(w.ctx, tx, w, func(r *record) { r.Sandbox, r.Bare, r.Up, r.Mark = box.ID(), at == "", now, now })
 		})
 	}()
 	err = w.furnish(w.ctx, now)
