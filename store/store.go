@@ -14,7 +14,7 @@ import (
 //
 // Errors carry a Code: fsys.NotExist from Get, fsys.NoSpace when the disk is
 // full, fsys.Unavailable when it fails otherwise or the store is closed. One that
-// is [Damaged] says that what was asked for is not as it was stored.
+// is [ErrDamaged] says that what was asked for is not as it was stored.
 type Store interface {
 	// Get returns the value at key, or fsys.NotExist.
 	Get(ctx context.Context, key string) ([]byte, error)
@@ -50,9 +50,9 @@ func Lend(ctx context.Context, s Store, key string, f func(value []byte) error) 
 	return f(value)
 }
 
-// Damaged is in the chain of an error that says that a record is not as it was
+// ErrDamaged is in the chain of an error that says that a record is not as it was
 // stored. Its Code is fsys.Internal.
-var Damaged = errors.New("the record is damaged")
+var ErrDamaged = errors.New("the record is damaged")
 
 // A Pair is a key and its value.
 type Pair struct {

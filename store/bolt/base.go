@@ -158,7 +158,7 @@ func (b base) damaged(key string) error {
 	if b.d.tellOnce(key) {
 		slog.Error("a record in the database is damaged", "file", b.d.path, "key", key, "of", where)
 	}
-	return &fsys.Error{Code: fsys.Internal, Err: store.Damaged,
+	return &fsys.Error{Code: fsys.Internal, Err: store.ErrDamaged,
 		Reason: fmt.Sprintf("what the database has of %s is damaged, at the key %.200q: its bytes are not those that were stored; put back a backup that has it, agentd fsck names all that is damaged", where, key)}
 }
 

@@ -11,7 +11,7 @@
 // file has been opened again. What cannot be read is fsys.Unavailable.
 //
 // Each record has a checksum of its key and value, which every read verifies:
-// what is not what was stored is store.Damaged, and nothing else is.
+// what is not what was stored is store.ErrDamaged, and nothing else is.
 package bolt
 
 import (

@@ -57,7 +57,7 @@ func (d *DB) Verify(ctx context.Context, r io.ReaderAt) error {
 		}
 	}).check()
 	if err == nil && len(all) > 0 {
-		err = &fsys.Error{Code: fsys.Internal, Reason: "the database is damaged: " + said(all), Err: store.Damaged}
+		err = &fsys.Error{Code: fsys.Internal, Reason: "the database is damaged: " + said(all), Err: store.ErrDamaged}
 	}
 	return err
 }

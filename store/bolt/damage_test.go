@@ -85,10 +85,10 @@ func answers(t *testing.T, d *bolt.DB, want map[string]string, what string) (ref
 			return
 		}
 		refused++
-		if !errors.Is(err, store.Damaged) && fsys.CodeOf(err) != fsys.Unavailable {
+		if !errors.Is(err, store.ErrDamaged) && fsys.CodeOf(err) != fsys.Unavailable {
 			t.Errorf("%s: %s: %v", what, of, err)
 		}
-		if errors.Is(err, store.Damaged) && !strings.Contains(err.Error(), "the file ") {
+		if errors.Is(err, store.ErrDamaged) && !strings.Contains(err.Error(), "the file ") {
 			t.Errorf("%s: %s: the error names no file: %v", what, of, err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestSwappedValues(t *testing.T) {
 	})
 	d := openAt(t, path)
 	for _, key := range []string{"key 1000", "key 1001"} {
-		if v, err := d.Get(t.Context(), key); !errors.Is(err, store.Damaged) {
+		if v, err := d.Get(t.Context(), key); !errors.Is(err, store.ErrDamaged) {
 			t.Errorf("%s: %q, %v; want that it is damaged", key, v, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestSwappedValues(t *testing.T) {
 		tx.Get(t.Context(), "key 1000") // whose error is not looked at
 		return tx.Put(t.Context(), "after", nil)
 	})
-	if !errors.Is(err, store.Damaged) {
+	if !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("a transaction on what is damaged: %v", err)
 	}
 	if err := d.Put(t.Context(), "key 1000", []byte("anew")); err != nil {
@@ -281,10 +281,10 @@ func TestACopyIsVerified(t *testing.T) {
 	b := copied.Bytes()
 	at := bytes.LastIndex(b, []byte("key 1000\x00\x00\x00"))
 	b[at+8] ^= 1
-	if err := d.Verify(t.Context(), bytes.NewReader(b)); !errors.Is(err, store.Damaged) || !strings.Contains(err.Error(), "the file key 100") {
+	if err := d.Verify(t.Context(), bytes.NewReader(b)); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "the file key 100") {
 		t.Errorf("a copy with another byte: %v", err)
 	}
-	if err := d.Verify(t.Context(), bytes.NewReader(b[:len(b)/2])); !errors.Is(err, store.Damaged) {
+	if err := d.Verify(t.Context(), bytes.NewReader(b[:len(b)/2])); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("half a copy: %v", err)
 	}
 }

@@ -62,7 +62,7 @@ func (r *Report) Lost(what, do string) {
 // Damaged adds that something could not be checked if err says that a record is
 // damaged, which is a finding of its own; it returns any other error.
 func (r *Report) Damaged(err error) error {
-	if !errors.Is(err, store.Damaged) {
+	if !errors.Is(err, store.ErrDamaged) {
 		return err
 	}
 	r.Lost("not all of it could be checked: "+fsys.ReasonOf(err), FromBackup)
