@@ -54,6 +54,7 @@ func TestWhatAHiddenMountCoversIsNotReached(t *testing.T) {
 	for path, level := range map[string]func() namespace.Level{
 		"/": func() namespace.Level { return namespace.Full }, "/policy": func() namespace.Level { return level },
 		"/deep/er": func() namespace.Level { return level },
+		"/fresh":   func() namespace.Level { return level }, // below has nothing there
 	} {
 		svc := below
 		if path != "/" {
@@ -77,13 +78,16 @@ func TestWhatAHiddenMountCoversIsNotReached(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"create": second(fsys.OpenCreate(ctx, root, "policy", 0o666, fsys.Write)),
-		"mkdir":  first(fsys.Mkdir(ctx, root, "policy", 0o777)),
-		"over":   fsys.Rename(ctx, root, "other", "policy"),
-		"from":   fsys.Rename(ctx, root, "policy", "mine"),
-		"around": fsys.Rename(ctx, root, "deep", "mine"),
-		"above":  fsys.Remove(ctx, deep),
-		"in":     first(fsys.Mkdir(ctx, deep, "er", 0o777)),
+		"create":            second(fsys.OpenCreate(ctx, root, "policy", 0o666, fsys.Write)),
+		"mkdir":             first(fsys.Mkdir(ctx, root, "policy", 0o777)),
+		"over":              fsys.Rename(ctx, root, "other", "policy"),
+		"from":              fsys.Rename(ctx, root, "policy", "mine"),
+		"anew":              second(fsys.OpenCreate(ctx, root, "fresh", 0o666, fsys.Write)),
+		"anew, a directory": first(fsys.Mkdir(ctx, root, "fresh", 0o777)),
+		"to nothing":        fsys.Rename(ctx, root, "other", "fresh"),
+		"around":            fsys.Rename(ctx, root, "deep", "mine"),
+		"above":             fsys.Remove(ctx, deep),
+		"in":                first(fsys.Mkdir(ctx, deep, "er", 0o777)),
 	} {
 		if err == nil {
 			t.Errorf("%s was allowed", what)

@@ -176,7 +176,7 @@ func TestLife(t *testing.T) {
 	c.ok("", "stop", "alice", "bob")
 	c.says([]string{"alice  stopped", "bob    stopped"}, "list")
 	c.ok("", "start", "alice", "bob")
-	c.failsAs(3, "agents/nobody/ctl: No such file", "stop", "nobody")
+	c.failsAs(3, "no agent nobody", "stop", "nobody")
 	c.says([]string{"  agent.stopped  by=operator\n"}, "events", "alice", "--all", "--stop", "--event", "agent.*")
 	c.failsAs(2, "which?", "events", "--all")
 }
