@@ -110,7 +110,7 @@ func TestHugeRequest(t *testing.T) {
 	has(t, "logs/errors", alice.tail("logs/errors"), `"path":"/inbox/new"`, `"code":"too-large"`)
 	equal(t, "code", fsys.TooLarge.Errno(), 27)
 	alice.write("inbox/new", "a short one")
-	equal(t, "files in inbox", len(strings.Fields(alice.list("inbox"))), 4)
+	equal(t, "files in inbox", len(strings.Fields(alice.list("inbox")))-len(strings.Fields(inboxFiles)), 1)
 }
 
 // residentKiB is how much memory the daemon has.
@@ -245,7 +245,7 @@ func TestRemovingWhatIsOpen(t *testing.T) {
 	if err := fsys.Finish(within(t), next); err != nil {
 		t.Errorf("closing a message that was removed meanwhile: %v", err)
 	}
-	equal(t, "files in inbox", len(strings.Fields(alice.list("inbox"))), 4)
+	equal(t, "files in inbox", len(strings.Fields(alice.list("inbox")))-len(strings.Fields(inboxFiles)), 1)
 	has(t, "next", alice.read("inbox/next"), `"body":"two"`)
 	equal(t, "inbox", alice.list("inbox"), inboxFiles)
 }

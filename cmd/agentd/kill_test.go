@@ -94,7 +94,7 @@ func TestKill(t *testing.T) {
 			alice.write("inbox/new", `{"id":"`+id+`","body":0}`)
 			break
 		}
-		equal(t, "after a repeated message", len(strings.Fields(alice.list("inbox"))), len(strings.Fields(inboxFiles))+sum(listed)-3)
+		equal(t, "after a repeated message", len(strings.Fields(alice.list("inbox"))), sum(listed))
 		if t.Failed() {
 			return
 		}
@@ -102,7 +102,7 @@ func TestKill(t *testing.T) {
 
 	// Everything can be taken, in order, once.
 	alice := d.at("/agents/alice")
-	total := len(strings.Fields(alice.list("inbox"))) - 3
+	total := len(strings.Fields(alice.list("inbox"))) - len(strings.Fields(inboxFiles))
 	seen := map[string]bool{}
 	for range total {
 		id, _, _ := strings.Cut(strings.TrimPrefix(alice.read("inbox/next"), `{"id":"`), `"`)

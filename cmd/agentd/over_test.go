@@ -35,7 +35,7 @@ func TestRevokedIsOver(t *testing.T) {
 	}
 	unchanged := func(what string) {
 		t.Helper()
-		equal(t, what+": the inbox", alice.list("inbox"), "new next head m")
+		equal(t, what+": the inbox", alice.list("inbox"), inboxFiles+" m")
 		equal(t, what+": the goals", alice.list("goals"), "kept")
 		equal(t, what+": the jobs", alice.list("compute/jobs"), "draft")
 	}
