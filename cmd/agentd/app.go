@@ -85,6 +85,8 @@ func app() *cli.App {
 		EnableBashCompletion:   true,
 		UseShortOptionHandling: true,
 		HideHelpCommand:        true,
+		// Commands and lists of folders have commas.
+		DisableSliceFlagSeparator: true,
 		// Names and texts that others chose are in what a person reads here.
 		Writer:         plain.NewWriter(os.Stdout),
 		ErrWriter:      plain.NewWriter(os.Stderr),

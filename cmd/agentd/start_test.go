@@ -219,3 +219,16 @@ func TestUnusableData(t *testing.T) {
 	}
 	d.refuses(1, nil, "the data directory "+d.data())
 }
+
+// What a flag says is one thing, whatever commas it has.
+func TestFlagsMayHaveCommas(t *testing.T) {
+	d := startDaemon(t, "--compute", "cut=exec:cut -d, -f2", "--compute", "free=openai,price=0:http://127.0.0.1:1")
+	r := d.root()
+	r.mkdir("agents", "alice")
+	alice := d.at("/agents/alice")
+	has(t, "the free one", alice.read("compute/providers/free/info"), `"free":true`)
+	alice.write("compute/new", `{"provider":"cut","messages":[{"role":"user","content":"one,two,three"}],"idempotency_key":"k"}`)
+	alice.read("compute/jobs/k/result")
+	equal(t, "the answer", alice.read("compute/jobs/k/output"), "two\n")
+	newDaemon(t).refuses(2, []string{"--containers", "b=cells:x=/,y=/usr"}, "--containers b=cells:x=/,y=/usr: no driver is called cells")
+}

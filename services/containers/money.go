@@ -37,6 +37,10 @@ func (p price) cost(d time.Duration) budget.Micros {
 	return min(p.Once+budget.Micros(min(n, uint64(budget.Most))), budget.Most)
 }
 
+// cost is what r costs that ran for d: never more than what was held for it. The
+// time in which its sandbox is ended is not billed.
+func (r *record) cost(d time.Duration) budget.Micros { return min(r.Price.cost(d), r.Held) }
+
 // lasts is how long a session may run for m.
 func (p price) lasts(m budget.Micros) time.Duration {
 	if p.Rate == 0 {

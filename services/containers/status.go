@@ -58,7 +58,7 @@ func (w *session) costBy(now time.Time) budget.Micros {
 	if r.Up.IsZero() {
 		return 0
 	}
-	return r.Price.cost(w.ran(now))
+	return r.cost(w.ran(now))
 }
 
 type usageFile struct {

@@ -142,7 +142,7 @@ func (r *record) end(now time.Time, ran time.Duration, err error) {
 	r.Ended = now
 	r.Cost = 0
 	if !r.Up.IsZero() {
-		r.Cost = r.Price.cost(ran)
+		r.Cost = r.cost(ran)
 	}
 	var exit exitError
 	var out expiry
