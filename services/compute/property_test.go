@@ -136,12 +136,13 @@ func moneyHolds(t *testing.T, seed uint64, steps int, lies bool) {
 			t.Fatalf("%d are held and %d spent of %d, and the provider lied by %d", u.Held, u.Total.Spent, limit, lied)
 		}
 	}
+	d.policy(`{"keep_results":"36500d"}`) // the clock jumps by months, and what ended is looked at
 	var jobs []string
 	costs := map[string]int64{} // of jobs, by message
 	for n := range steps {
 		switch r.IntN(12) {
 		case 0:
-			d.policy([]string{`{}`, `{"max_concurrent":2}`, `{"default_max_tokens":10}`, `{"max_attempts":1}`}[r.IntN(4)])
+			d.policy(`{"keep_results":"36500d"` + []string{``, `,"max_concurrent":2`, `,"default_max_tokens":10`, `,"max_attempts":1`}[r.IntN(4)] + `}`)
 		case 1:
 			if len(jobs) > 0 {
 				d.cancel(jobs[r.IntN(len(jobs))]) // or it has ended
