@@ -523,3 +523,43 @@ func TestTickConfig(t *testing.T) {
 	}
 	equal(t, "config", r.read("agents/alice/config"), "{}\n")
 }
+
+// A message that is given up and finds no room in deadletter stays in the inbox,
+// before those that came after it, and goes there as soon as there is room.
+func TestGivenUpMessageWaitsForRoom(t *testing.T) {
+	d := startDaemon(t)
+	r := d.root()
+	config := func(limit int) string {
+		return fmt.Sprintf(`{"program":{"exec":"exit 1"},"tick":{"retries":0,"backoff_ms":10,"give_up":1000},"deadletter":{"limit":%d}}`, limit)
+	}
+	r.agent("alice", config(1))
+	send := func(id string) { r.write("agents/alice/inbox/new", `{"id":"`+id+`","body":"b"}`) }
+	are := func(inbox, dead string) {
+		t.Helper()
+		equal(t, "inbox", r.list("agents/alice/inbox"), strings.TrimSpace(inboxFiles+" "+inbox))
+		equal(t, "deadletter", r.list("agents/alice/deadletter"), strings.TrimSpace("ctl "+dead))
+	}
+	send("m1")
+	r.until("alice", "status", `"inbox":0,"deadletter":1`)
+	send("m2")
+	r.until("alice", "logs/ticks", "deadletter is full")
+	send("m3")
+	are("m2 m3", "m1")
+	has(t, "status", r.read("agents/alice/status"), "the command ended with status 1; deadletter is full, so the message stays in inbox")
+
+	r.write("agents/alice/deadletter/ctl", "discard all")
+	r.until("alice", "logs/ticks", `"message":"m3"`)
+	r.until("alice", "status", "deadletter is full")
+	are("m3", "m2")
+	r.write("agents/alice/config", config(2))
+	r.until("alice", "status", `"inbox":0,"deadletter":2`)
+	are("", "m2 m3")
+	send("m4")
+	r.until("alice", "status", `"inbox":1,"deadletter":2`)
+	r.until("alice", "status", "deadletter is full")
+	r.remove("agents/alice/deadletter/m2")
+	r.until("alice", "status", `"inbox":0,"deadletter":2`)
+	are("", "m3 m4")
+	d.stop()
+	d.clean(d.data())
+}

@@ -148,6 +148,9 @@ func (a *Agent) inboxOptions() inbox.Options {
 		Arrived: func(ctx context.Context, tx store.Store) error {
 			return a.ticks.Arrived(ctx, tx)
 		},
+		Freed: func(ctx context.Context, tx store.Store) error {
+			return a.ticks.Freed(ctx, tx)
+		},
 	}
 }
 

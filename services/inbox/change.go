@@ -94,7 +94,10 @@ func (in *Inbox) within(ctx context.Context, tx store.Store, f func(c *change) e
 	if err := c.sweep(); err != nil || c.counts == n {
 		return err
 	}
-	return store.PutJSON(ctx, tx, countsKey, c.counts)
+	if err := store.PutJSON(ctx, tx, countsKey, c.counts); err != nil || c.Dead >= n.Dead {
+		return err
+	}
+	return in.opt.Freed(ctx, tx)
 }
 
 func (c *change) letter(id string) (letter, error) {

@@ -55,7 +55,8 @@ func (c *Claim) Done(ctx context.Context, tx store.Store) error {
 }
 
 // Bury moves the message to deadletter in the transaction that tx belongs to,
-// with the reason. Busy if there is no room. It is no error if it is gone.
+// with the reason. Busy if there is no room: then nothing is changed. It is no
+// error if it is gone.
 func (c *Claim) Bury(ctx context.Context, tx store.Store, reason string) error {
 	return c.end(ctx, tx, func(ch *change) error { return ch.bury(c.ID, c.place, reason) })
 }
@@ -81,6 +82,10 @@ func (c *change) bury(id string, at uint64, reason string) error {
 		return err
 	case l.Queue != waiting || l.Place != at:
 		return fsys.NotExist
+	}
+	// Before anything is changed: who calls may store the rest of its transaction.
+	if err := c.roomForDead(); err != nil {
+		return err
 	}
 	if err := c.tx.Delete(c.ctx, waiting.key(at)); err != nil {
 		return err

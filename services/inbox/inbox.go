@@ -91,6 +91,9 @@ type Options struct {
 	Reserved func() bool
 	// Arrived is told that a message waits, in its transaction.
 	Arrived func(ctx context.Context, tx store.Store) error
+	// Freed is told that deadletter has fewer messages, in the transaction in
+	// which they went.
+	Freed func(ctx context.Context, tx store.Store) error
 }
 
 // An Inbox is the messages to one agent. A view of a store must not have two
@@ -122,6 +125,9 @@ func New(st store.Updater, opt Options) *Inbox {
 	}
 	if opt.Arrived == nil {
 		opt.Arrived = func(context.Context, store.Store) error { return nil }
+	}
+	if opt.Freed == nil {
+		opt.Freed = func(context.Context, store.Store) error { return nil }
 	}
 	in := &Inbox{st: st, opt: opt, turn: make(chan struct{}, 1)}
 	in.root = fsys.NewTableWith(&queueDir{in, waiting},

@@ -171,6 +171,29 @@ func (s *Service) switched(ctx context.Context, tx store.Store, f func(*Mode)) e
 	if err != nil {
 		return err
 	}
+	return s.Freed(ctx, tx) // the limit of deadletter may be another
+}
+
+// Freed is told, in its transaction, that there may be room in deadletter: what
+// waits for that is tried again now.
+func (s *Service) Freed(ctx context.Context, tx store.Store) error {
+	in := store.In(tx, s.st)
+	for p, err := range store.All(ctx, in, retries+letters) {
+		if err != nil {
+			return err
+		}
+		t, err := load[retry](ctx, in, p.Key)
+		if err != nil {
+			return err
+		}
+		if !t.Full {
+			continue
+		}
+		t.Full, t.NotBefore = false, 0
+		if err := store.PutJSON(ctx, in, p.Key, t); err != nil {
+			return err
+		}
+	}
 	return s.plan(ctx, tx, false)
 }
 

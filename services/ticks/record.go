@@ -79,6 +79,9 @@ type retry struct {
 	Tries     int         `json:"tries"`          // that failed
 	Cut       int         `json:"cut,omitempty"`  // that ended with the daemon
 	NotBefore int64       `json:"not_before"`     // milliseconds since 1970
+	// Full says that it was given up and found no room in deadletter: it waits
+	// for that.
+	Full bool `json:"full,omitempty"`
 }
 
 // maxCut is how often a daemon may end during a tick for one trigger until

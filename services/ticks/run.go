@@ -151,7 +151,7 @@ func (t *attempt) succeed(ctx context.Context, tx store.Store, took time.Duratio
 	if err := t.room.Commit(ctx, tx); err != nil {
 		return err
 	}
-	return t.close(ctx, tx, took, cost, "done", t.remark, func(r *record) error {
+	return t.close(ctx, tx, took, cost, "done", &t.remark, func(r *record) error {
 		r.GivenUp = 0
 		if err := t.staged.commit(ctx, tx, r); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (t *attempt) fail(ctx context.Context, tx store.Store, took time.Duration, 
 		kind = f.Kind
 	}
 	reason := programs.Reason(failed)
-	return t.close(ctx, tx, took, cost, string(kind), reason, func(r *record) error {
+	return t.close(ctx, tx, took, cost, string(kind), &reason, func(r *record) error {
 		r.Failed++
 		in := store.In(tx, t.s.st)
 		again, err := load[retry](ctx, in, retries+t.job.key)
@@ -188,6 +188,7 @@ func (t *attempt) fail(ctx context.Context, tx store.Store, took time.Duration, 
 		}
 		again.From = t.job.from
 		again.Tries++
+		again.Full = false
 		wait := t.set.backoff(again.Tries)
 		if again.Tries > t.set.Retries {
 			err := t.job.giveUp(ctx, tx, reason)
@@ -198,7 +199,8 @@ func (t *attempt) fail(ctx context.Context, tx store.Store, took time.Duration, 
 			case fsys.CodeOf(err) != fsys.Busy:
 				return err
 			}
-			wait = t.set.MaxBackoff // there is no room in deadletter
+			again.Full, wait = true, t.set.MaxBackoff
+			reason += "; deadletter is full, so the message stays in inbox until there is room"
 		}
 		again.NotBefore = t.s.opts.Now().Add(wait).UnixMilli()
 		return store.PutJSON(ctx, in, retries+t.job.key, again)
@@ -222,8 +224,9 @@ func (set *Settings) backoff(tries int) time.Duration {
 	return min(d, set.MaxBackoff)
 }
 
-// close writes down the end of the tick, with what more, and what is due then.
-func (t *attempt) close(ctx context.Context, tx store.Store, took time.Duration, cost int64, outcome, reason string, more func(r *record) error) error {
+// close writes down the end of the tick, with what more, which may add to the
+// reason, and what is due then.
+func (t *attempt) close(ctx context.Context, tx store.Store, took time.Duration, cost int64, outcome string, reason *string, more func(r *record) error) error {
 	s := t.s
 	err := s.change(ctx, tx, func(r *record) error {
 		r.Running = nil
@@ -233,12 +236,12 @@ func (t *attempt) close(ctx context.Context, tx store.Store, took time.Duration,
 		if err := s.sweep(ctx, tx); err != nil {
 			return err
 		}
-		return s.record(tx, r, t.was, took, outcome, reason, cost)
+		return s.record(tx, r, t.was, took, outcome, *reason, cost)
 	})
 	if err != nil {
 		return err
 	}
-	if err := t.out.store(ctx, store.In(tx, s.st), t.was, outcome, reason); err != nil {
+	if err := t.out.store(ctx, store.In(tx, s.st), t.was, outcome, *reason); err != nil {
 		return err
 	}
 	return s.plan(ctx, tx, true)

@@ -123,7 +123,7 @@ func (s *Service) wake(ctx context.Context, words []string) ([]byte, error) {
 				if err = errors.Join(err, lerr); err != nil {
 					return err
 				}
-				again.Tries, again.NotBefore = 0, 0
+				again.Tries, again.NotBefore, again.Full = 0, 0, false
 				if err := store.PutJSON(ctx, in, p.Key, again); err != nil {
 					return err
 				}
