@@ -37,7 +37,7 @@ func TestAccounts(t *testing.T) {
 		has(t, account, r.tail("accounts/"+account+"/ledger"), `"kind":"hold","hold":"1","account":"alice","max_microusd":950,"what":"compute job 1"`)
 	}
 	refused(t, "what the organisation has no money for", bob.tryWrite("compute/new", `{"messages":[{"role":"user","content":"x"}],"max_cost_microusd":51}`),
-		fsys.Exhausted, "50 µ$ are left in all in account org")
+		fsys.Exhausted, "$0.00005 is left in total in account org")
 	has(t, "what bob holds", bob.read("budget/usage"), `"held_microusd":0,"holds":0`)
 
 	d.kill()

@@ -26,9 +26,9 @@ func TestParents(t *testing.T) {
 	for _, a := range []*budget.Account{alice, team, org} {
 		b.want(a, 50, 0, 0, 0)
 	}
-	b.refused(bob, 31, "the job may cost 31 µ$, and 30 µ$ are left in all in account team")
+	b.refused(bob, 31, "the work may cost $0.000031, and $0.00003 is left in total in account team")
 	b.settle(b.mustTake(org, 30), 30)
-	b.refused(bob, 21, "the job may cost 21 µ$, and 20 µ$ are left in all in account org")
+	b.refused(bob, 21, "the work may cost $0.000021, and $0.00002 is left in total in account org")
 	b.want(bob, 0, 0, 0, 0) // from all or from none
 	b.want(team, 50, 0, 0, 0)
 	for a, want := range map[*budget.Account]budget.Micros{alice: 10, bob: 20, team: 20, org: 20} {
@@ -42,7 +42,7 @@ func TestParents(t *testing.T) {
 		t.Errorf("Admit: got %v", err)
 	}
 	hb := b.mustTake(bob, 20)
-	if err := b.admit(bob); fsys.ReasonOf(err) != "nothing is left in all in account org" {
+	if err := b.admit(bob); fsys.ReasonOf(err) != "nothing is left in total in account org" {
 		t.Errorf("Admit: got %v", err)
 	}
 

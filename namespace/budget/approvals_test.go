@@ -84,7 +84,7 @@ func TestThreshold(t *testing.T) {
 	p := b.asking(a)
 	told := listen(p)
 
-	if _, err := b.take(a, 51); fsys.CodeOf(err) != fsys.Permission || !strings.Contains(fsys.ReasonOf(err), "above 50 µ$ it needs an approval") {
+	if _, err := b.take(a, 51); fsys.CodeOf(err) != fsys.Permission || !strings.Contains(fsys.ReasonOf(err), "above $0.00005 it needs an approval") {
 		t.Errorf("Take: got %v", err)
 	}
 	b.want(a, 0, 0, 0, 0)

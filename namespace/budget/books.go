@@ -177,7 +177,7 @@ func (b *books) windows() (tick, day, total Window) {
 	if date, err := time.Parse(time.DateOnly, t.Day); err == nil {
 		day.Resets = date.AddDate(0, 0, 1).Format("2006-01-02T15:04Z07:00")
 	}
-	return tick, day, window("", "in all", t.TotalSpent, b.limits.Total)
+	return tick, day, window("", "in total", t.TotalSpent, b.limits.Total)
 }
 
 // tightest returns the window that has the least left, if any is limited.
@@ -210,7 +210,7 @@ func (b *books) room(max Micros) error {
 	case limited && *w.Left < 0:
 		return b.overdrawn(w)
 	case limited && max > *w.Left:
-		return fsys.E(fsys.Exhausted, fmt.Sprintf("the job may cost %d µ$, and %d µ$ are left %s", max, *w.Left, b.where(w)))
+		return fsys.E(fsys.Exhausted, fmt.Sprintf("the work may cost %s, and %s is left %s", max.Dollars(), w.Left.Dollars(), b.where(w)))
 	case b.totals.Held > ceiling-max:
 		return fsys.E(fsys.Exhausted, "more is held than can be counted")
 	}
@@ -230,5 +230,5 @@ func (b *books) admit() error {
 }
 
 func (b *books) overdrawn(w Window) error {
-	return fsys.E(fsys.Exhausted, fmt.Sprintf("the account is overdrawn by %d µ$ %s", -*w.Left, b.where(w)))
+	return fsys.E(fsys.Exhausted, fmt.Sprintf("overdrawn by %s %s", (-*w.Left).Dollars(), b.where(w)))
 }

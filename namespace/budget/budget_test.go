@@ -21,7 +21,7 @@ func TestHoldThenSettle(t *testing.T) {
 		t.Errorf("got hold %q %d %q %v", h.ID(), h.Max(), h.What(), h.Since())
 	}
 	b.want(a, 60, 0, 0, 0)
-	b.refused(a, 41, "the job may cost 41 µ$, and 40 µ$ are left in all in account alice")
+	b.refused(a, 41, "the work may cost $0.000041, and $0.00004 is left in total in account alice")
 	h2 := b.mustTake(a, 40)
 	b.settle(h, 10)
 	b.settle(h, 10) // once is enough
@@ -65,7 +65,7 @@ func TestOverdrawn(t *testing.T) {
 	a := b.open("alice", total(100))
 	b.must(b.admit(a))
 	h, free := b.mustTake(a, 50), b.mustTake(a, 50)
-	if err := b.admit(a); fsys.CodeOf(err) != fsys.Exhausted || fsys.ReasonOf(err) != "nothing is left in all in account alice" {
+	if err := b.admit(a); fsys.CodeOf(err) != fsys.Exhausted || fsys.ReasonOf(err) != "nothing is left in total in account alice" {
 		t.Errorf("Admit: got %v", err)
 	}
 	b.settle(b.mustTake(a, 0), 0) // free work goes on
@@ -75,7 +75,7 @@ func TestOverdrawn(t *testing.T) {
 	if u := b.usage(a); !u.Overdrawn || *u.Left != -30 {
 		t.Errorf("got %+v, want overdrawn by 30", u)
 	}
-	reason := "the account is overdrawn by 30 µ$ in all in account alice"
+	reason := "overdrawn by $0.00003 in total in account alice"
 	b.refused(a, 0, reason)
 	b.refused(a, 1, reason)
 	if err := b.admit(a); fsys.CodeOf(err) != fsys.Exhausted || fsys.ReasonOf(err) != reason {
@@ -129,16 +129,16 @@ func TestWindows(t *testing.T) {
 	b.tick(a, "1")
 	open := b.mustTake(a, 40)
 	b.settle(b.mustTake(a, 10), 10)
-	b.refused(a, 1, "the job may cost 1 µ$, and 0 µ$ are left in this tick in account alice")
+	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left in this tick in account alice")
 	b.tick(a, "2") // the open hold counts on
 	b.want(a, 40, 0, 10, 10)
-	b.refused(a, 11, "the job may cost 11 µ$, and 10 µ$ are left in this tick in account alice")
+	b.refused(a, 11, "the work may cost $0.000011, and $0.00001 is left in this tick in account alice")
 	b.settle(b.mustTake(a, 10), 10)
 	b.tick(a, "3")
 	b.settle(open, 100) // is spent in the tick in which it is settled
 	b.want(a, 0, 100, 120, 120)
 	b.tick(a, "4")
-	b.refused(a, 0, "the account is overdrawn by 20 µ$ today in account alice (resets 2026-01-02T00:00Z)")
+	b.refused(a, 0, "overdrawn by $0.00002 today in account alice (resets 2026-01-02T00:00Z)")
 
 	b.setClock("2026-01-02T00:00:00Z")
 	b.want(a, 0, 0, 0, 120)
@@ -147,14 +147,14 @@ func TestWindows(t *testing.T) {
 	b.settle(open, 50)
 	b.want(a, 0, 50, 50, 170)
 	b.tick(a, "5")
-	b.refused(a, 51, "the job may cost 51 µ$, and 50 µ$ are left today in account alice (resets 2026-01-03T00:00Z)")
+	b.refused(a, 51, "the work may cost $0.000051, and $0.00005 is left today in account alice (resets 2026-01-03T00:00Z)")
 	if u := b.usage(a); u.Day.Window != "2026-01-02" || u.Day.Resets != "2026-01-03T00:00Z" || u.Tick.Window != "5" {
 		t.Errorf("got day %+v, tick %+v", u.Day, u.Tick)
 	}
 	open = b.mustTake(a, 50)
 	b.setClock("2026-01-03T08:00:00Z") // a hold from yesterday counts today
 	b.tick(a, "6")
-	b.refused(a, 1, "the job may cost 1 µ$, and 0 µ$ are left in this tick in account alice")
+	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left in this tick in account alice")
 	b.settle(open, 20)
 	b.want(a, 0, 20, 20, 190)
 }
@@ -199,6 +199,6 @@ func ExampleTake() {
 	fmt.Println(u.Held, *u.Left)
 	// Output:
 	// <nil>
-	// the job may cost 600000 µ$, and 400000 µ$ are left today (resets 2026-01-02T00:00Z)
+	// the work may cost $0.60, and $0.40 is left today (resets 2026-01-02T00:00Z)
 	// 0 750000
 }

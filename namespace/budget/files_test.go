@@ -27,8 +27,8 @@ func TestLimitsFile(t *testing.T) {
 		`{"per_day_microusd": 5, "per_week_microusd": 1}`: `unknown field "per_week_microusd": ` + fields,
 		`{"per_day_microusd": 1.5}`:                       "per_day_microusd is a whole number of millionths of a dollar, or null for no limit, not number 1.5",
 		`{"total_microusd": "5"}`:                         "total_microusd is a whole number of millionths of a dollar, or null for no limit, not string",
-		`{"total_microusd": -5}`:                          "an amount of money is from 0 to 1000000000000000 µ$, not -5",
-		`{"total_microusd": 1000000000000001}`:            "an amount of money is from 0 to 1000000000000000 µ$, not 1000000000000001",
+		`{"total_microusd": -5}`:                          "an amount of money is from 0 to 1000000000000000 micro-dollars ($1000000000.00), not -5",
+		`{"total_microusd": 1000000000000001}`:            "an amount of money is from 0 to 1000000000000000 micro-dollars ($1000000000.00), not 1000000000000001",
 		`{"parent": 5}`:                                   "parent: a string is expected, not a number",
 		`[]`:                                              `limits are one JSON object, such as {"per_day_microusd": 5000000}`,
 	} {
@@ -49,7 +49,7 @@ func TestLimitsFile(t *testing.T) {
 	b.must(fsys.WriteFile(ctx, a.Root(), "limits", []byte(`{"per_day_microusd": 120, "approval_threshold_microusd": 1000}`+"\n")))
 	b.settle(b.mustTake(a, 20), 20) // at once
 	b.settle(h, 100)
-	b.refused(a, 1, "the job may cost 1 µ$, and 0 µ$ are left today in account alice (resets 2026-01-02T00:00Z)")
+	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left today in account alice (resets 2026-01-02T00:00Z)")
 	l, err := a.Limits(ctx)
 	b.must(err)
 	if l.Total != nil || *l.PerDay != 120 || *l.ApprovalThreshold != 1000 {

@@ -74,7 +74,7 @@ func TakeMore(ctx context.Context, tx store.Store, more, held Micros, what strin
 		return nil, err
 	}
 	if over := strictest(chain, more+held); over != nil {
-		return nil, fsys.E(fsys.Permission, fmt.Sprintf("the job may cost %d µ$, and above %d µ$ it needs an approval, which cannot be asked for here", more+held, *over.limits.ApprovalThreshold))
+		return nil, fsys.E(fsys.Permission, fmt.Sprintf("the work may cost %s, and above %s it needs an approval, which cannot be asked for here", (more+held).Dollars(), over.limits.ApprovalThreshold.Dollars()))
 	}
 	return h, nil
 }
@@ -233,7 +233,7 @@ func (a *Account) settle(tx store.Store, id string, cost Micros, reason, below s
 
 func checkAmount(m Micros) error {
 	if m < 0 || m > Most {
-		return fsys.E(fsys.Invalid, fmt.Sprintf("an amount of money is from 0 to %d µ$, not %d", Most, m))
+		return fsys.E(fsys.Invalid, fmt.Sprintf("an amount of money is from 0 to %d micro-dollars (%s), not %d", Most, Most.Dollars(), m))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestReady(t *testing.T) {
 	b.must(ready(queued))
 	b.settle(running, 90)
 	b.must(fsys.WriteFile(t.Context(), alice.Root(), "limits", []byte(`{"parent":"other"}`)))
-	if err := ready(queued); fsys.CodeOf(err) != fsys.Exhausted || !strings.Contains(fsys.ReasonOf(err), "overdrawn by 10 µ$ in all in account team") {
+	if err := ready(queued); fsys.CodeOf(err) != fsys.Exhausted || !strings.Contains(fsys.ReasonOf(err), "overdrawn by $0.00001 in total in account team") {
 		t.Errorf("got %v", err)
 	}
 	b.must(fsys.WriteFile(t.Context(), team.Root(), "limits", []byte(`{"total_microusd":110}`)))

@@ -60,7 +60,7 @@ func TestApproval(t *testing.T) {
 		d.waits(n)
 		d.money(600, 0)
 		d.ended(d.ask(say("use 1 1;y", `"max_cost_microusd":99`)), compute.Done, 20)
-		d.refused(say("z", `"max_cost_microusd":381`), fsys.Exhausted, "380 µ$ are left")
+		d.refused(say("z", `"max_cost_microusd":381`), fsys.Exhausted, "$0.00038 is left")
 		if again := d.ask(say("use 1 1;x", `"max_cost_microusd":600`, `"idempotency_key":"k"`)); again != n {
 			t.Errorf("the same key is job %s", again)
 		}

@@ -326,12 +326,12 @@ func TestMoney(t *testing.T) {
 	d.must(d.db.Update(d.ctx, func(tx store.Store) error {
 		return d.account.SetLimits(d.ctx, tx, budget.Limits{Total: new(budget.Micros(1000))})
 	}))
-	d.refused(say("x", `"max_cost_microusd":1001`), fsys.Exhausted, "1000 µ$ are left")
-	d.refused(say("x", `"max_tokens":9223372036854775807`, `"n":128`), fsys.Exhausted, "1000 µ$ are left")
+	d.refused(say("x", `"max_cost_microusd":1001`), fsys.Exhausted, "$0.001 is left")
+	d.refused(say("x", `"max_tokens":9223372036854775807`, `"n":128`), fsys.Exhausted, "$0.001 is left")
 	d.must(d.db.Update(d.ctx, func(tx store.Store) error {
 		return d.account.SetLimits(d.ctx, tx, budget.Limits{Total: new(budget.Micros(1000)), ApprovalThreshold: new(budget.Micros(999))})
 	}))
-	d.refused(say("x", `"max_cost_microusd":1000`), fsys.Permission, "above 999 µ$ it needs an approval")
+	d.refused(say("x", `"max_cost_microusd":1000`), fsys.Permission, "above $0.000999 it needs an approval")
 	d.must(d.db.Update(d.ctx, func(tx store.Store) error {
 		return d.account.SetLimits(d.ctx, tx, budget.Limits{Total: new(budget.Micros(1000))})
 	}))

@@ -52,9 +52,9 @@ func (c candidate) within(money budget.Micros) (candidate, error) {
 		return c, nil
 	}
 	if c.bound > 0 {
-		return c, fsys.E(fsys.Invalid, fmt.Sprintf("with an answer of one token the request may cost %d µ$, and %d µ$ are the most it may", c.most, money))
+		return c, fsys.E(fsys.Invalid, fmt.Sprintf("with an answer of one token the request may cost %s, and %s is the most it may", c.most.Dollars(), money.Dollars()))
 	}
-	return c, fsys.E(fsys.Invalid, fmt.Sprintf("the request may cost %d µ$, and %d µ$ are the most it may; allow it more, or fewer tokens", c.most, money))
+	return c, fsys.E(fsys.Invalid, fmt.Sprintf("the request may cost %s, and %s is the most it may; allow it more, or fewer tokens", c.most.Dollars(), money.Dollars()))
 }
 
 // cost is what usage comes to: see the package's documentation.

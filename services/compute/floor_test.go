@@ -40,13 +40,13 @@ func TestASmallCostBuysLittle(t *testing.T) {
 	model := `"model":"dear","stream":false`
 	for _, cost := range []int{0, 1, 1000} {
 		for _, tokens := range []string{`"max_tokens":100000`, `"max_completion_tokens":100000`, `"max_tokens":1,"max_completion_tokens":100000`} {
-			d.refused(say("x", model, tokens, fmt.Sprintf(`"max_cost_microusd":%d`, cost)), fsys.Invalid, "the request may cost 1000")
+			d.refused(say("x", model, tokens, fmt.Sprintf(`"max_cost_microusd":%d`, cost)), fsys.Invalid, "the request may cost $10.00")
 		}
 	}
 	d.refused(say("x", model, `"max_cost_microusd":0`), fsys.Invalid, "with an answer of one token the request may cost")
-	d.refused(say("x", model, `"max_tokens":100000`), fsys.Exhausted, "the job may cost 10000")
-	d.refused(say("x", model, `"max_tokens":2000`), fsys.Permission, "above 100000 µ$ it needs an approval")
-	d.refused(say("x", model, `"max_tokens":100`, `"n":20`), fsys.Permission, "above 100000 µ$ it needs an approval")
+	d.refused(say("x", model, `"max_tokens":100000`), fsys.Exhausted, "the work may cost $10.0")
+	d.refused(say("x", model, `"max_tokens":2000`), fsys.Permission, "above $0.10 it needs an approval")
+	d.refused(say("x", model, `"max_tokens":100`, `"n":20`), fsys.Permission, "above $0.10 it needs an approval")
 	d.money(0, 0)
 
 	n := d.ask(say("use 10 20;x", model, `"max_cost_microusd":5000`))
@@ -77,7 +77,7 @@ func TestOverdrawnStartsNothing(t *testing.T) {
 	d.ended("1", compute.Done, 2000)
 	for _, n := range []string{"2", "3"} {
 		s := d.ended(n, compute.Failed, 0)
-		if s.Error.Code != "budget" || !strings.Contains(s.Error.Reason, "the account is overdrawn by 1") {
+		if s.Error.Code != "budget" || !strings.Contains(s.Error.Reason, "overdrawn by $0.0") {
 			t.Errorf("job %s: %+v", n, s.Error)
 		}
 	}
@@ -137,7 +137,7 @@ func TestApprovedIsMeasuredAgain(t *testing.T) {
 	d.waits(n)
 	d.must(d.decide("1", "approve"))
 	s := d.ended(n, compute.Failed, 0)
-	if !strings.Contains(s.Error.Reason, "and 1 µ$ are the most it may") || d.fake.Runs() != 0 {
+	if !strings.Contains(s.Error.Reason, "and $0.000001 is the most it may") || d.fake.Runs() != 0 {
 		t.Errorf("%d ran, %+v", d.fake.Runs(), s.Error)
 	}
 }

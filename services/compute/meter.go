@@ -37,7 +37,7 @@ func (m *meter) add(c provider.Chunk) error {
 	case c.Usage != nil && !c.Usage.Estimated:
 		m.bytes = 0
 		if m.c.price.Cost(*c.Usage) > m.hold {
-			return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped when it had cost the %d µ$ that were held for it", m.hold))
+			return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped when it had cost the %s that was held for it", m.hold.Dollars()))
 		}
 	case m.c.load.Bounded && (m.bytes-spare)/perToken > most:
 		return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped, as its answer is longer than %d tokens", most))

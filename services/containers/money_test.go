@@ -52,7 +52,7 @@ func TestMoney(t *testing.T) {
 	y2.eq(y2.status(n).Held, 10*(60+10+30))
 	m := y2.ask(`{"keep":true}`)
 	y2.eq(y2.status(m).Held, 5000)
-	y2.refused("new", `{"commands":["true"],"max_cost_microusd":9}`, fsys.Exhausted, "10 µ$")
+	y2.refused("new", `{"commands":["true"],"max_cost_microusd":9}`, fsys.Exhausted, "$0.00001")
 	y2.must(y2.write("sessions/"+n+"/ctl", "stop")) // it never ran
 	y2.eq(y2.ended(n, containers.Stopped, "").Cost, 0)
 	y2.must(y2.write("sessions/"+m+"/ctl", "stop"))
@@ -263,11 +263,11 @@ func TestClose(t *testing.T) {
 
 // A cost that is named bounds what is not: a session whose time is named is
 // refused when that costs more, others end when it is spent. What waits does not
-// begin when the account is overdrawn meanwhile.
+// begin when overdrawn meanwhile.
 func TestNamedCostAndNamedTime(t *testing.T) {
 	y := newYard(t, fake.Options{})
 	y.policy(`{"price_per_second_microusd":10,"max_concurrent":1}`)
-	y.refused("new", `{"commands":[{"command":"true","time_s":100}],"max_cost_microusd":1000}`, fsys.Exhausted, "may take 130 seconds, which cost 1300 µ$")
+	y.refused("new", `{"commands":[{"command":"true","time_s":100}],"max_cost_microusd":1000}`, fsys.Exhausted, "may take 130 seconds, which cost $0.0013")
 	y.refused("new", `{"commands":["true"],"limits":{"time_s":100},"max_cost_microusd":1000}`, fsys.Exhausted, "may take 130 seconds")
 	y.must(fsys.WriteFile(y.ctx, y.account.Root(), "limits", []byte(`{"total_microusd":100000,"approval_threshold_microusd":50000}`)))
 	dir := y.kept(`"max_cost_microusd":1000`)
@@ -278,5 +278,5 @@ func TestNamedCostAndNamedTime(t *testing.T) {
 	y.must(fsys.WriteFile(y.ctx, y.account.Root(), "limits", []byte(`{"total_microusd":100}`)))
 	y.must(y.write(dir+"/ctl", "kill"))
 	y.ended(strings.TrimPrefix(dir, "sessions/"), containers.Stopped, "")
-	y.eq(y.ended(n, containers.Failed, "the account is overdrawn").Cost, 0)
+	y.eq(y.ended(n, containers.Failed, "overdrawn").Cost, 0)
 }

@@ -241,9 +241,9 @@ func (pl *plan) worth() (budget.Micros, error) {
 	least := pl.price.cost(time.Second)
 	switch asked := pl.req.MaxCost; {
 	case asked != nil && pl.namesTime() && *asked < pl.price.cost(longest):
-		return 0, fsys.E(fsys.Exhausted, fmt.Sprintf("the session may take %d seconds, which cost %d µ$, and max_cost_microusd is %d; allow it more, or less time", int64(longest.Seconds()), pl.price.cost(longest), *asked))
+		return 0, fsys.E(fsys.Exhausted, fmt.Sprintf("the session may take %d seconds, which cost %s, and max_cost_microusd allows %s; allow it more, or less time", int64(longest.Seconds()), pl.price.cost(longest).Dollars(), asked.Dollars()))
 	case asked != nil && *asked < least:
-		return 0, fsys.E(fsys.Exhausted, fmt.Sprintf("a session of one second costs %d µ$, which is more than max_cost_microusd", least))
+		return 0, fsys.E(fsys.Exhausted, fmt.Sprintf("a session of one second costs %s, which is more than max_cost_microusd", least.Dollars()))
 	case asked != nil:
 		return *asked, nil
 	}

@@ -394,7 +394,7 @@ func TestPrice(t *testing.T) {
 		close(done)
 	}()
 	<-b.called
-	b.fails("one/add/call", `{}`, fsys.Exhausted, "20 µ$ are left")
+	b.fails("one/add/call", `{}`, fsys.Exhausted, "$0.00002 is left")
 
 	// Another daemon, which finds the call cut off.
 	open, err := tools.Interrupted(b.ctx, store.Sub(b.db, "tools/"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agent9/fsys"
+	"agent9/namespace/budget"
 )
 
 // units are how an amount can be written, before and after the number, and how
@@ -34,7 +35,7 @@ func Parse(text string) (micros int64, err error) {
 		break
 	}
 	if _, ok := parse(s, 6); ok {
-		return 0, fsys.E(fsys.Invalid, fmt.Sprintf("the amount %s has no unit; write %[1]susd, %[1]sc or %[1]smicrousd", s))
+		return 0, fsys.E(fsys.Invalid, fmt.Sprintf("the amount %s has no unit; write '$%[1]s' (with the quotes, in a shell), %[1]susd, %[1]sc or %[1]smicrousd", s))
 	}
 	return 0, fsys.E(fsys.Invalid, fmt.Sprintf("%q is not an amount; write it as '$2' (with the quotes, in a shell), 2usd, 50c or 5000microusd", text))
 }
@@ -49,16 +50,5 @@ func parse(s string, places int) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// Text writes micro-dollars as dollars, with at least two places and no more
-// than they need.
-func Text(micros int64) string {
-	sign := ""
-	if micros < 0 {
-		sign, micros = "-", -micros
-	}
-	frac := fmt.Sprintf("%06d", micros%1e6)
-	for len(frac) > 2 && frac[len(frac)-1] == '0' {
-		frac = frac[:len(frac)-1]
-	}
-	return fmt.Sprintf("%s$%d.%s", sign, micros/1e6, frac)
-}
+// Text writes micro-dollars as dollars: see [budget.Micros.Dollars].
+func Text(micros int64) string { return budget.Micros(micros).Dollars() }

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, words := range map[string]string{
-		"2": "write 2usd, 2c or 2microusd", "0.5": "no unit", "5000": "no unit",
+		"2": "2usd, 2c or 2microusd", "0.5": "no unit", "5000": "no unit",
 		"": "is not an amount", "$": "", "$.": "", "-1": "", "$-1": "", "$1.0000001": "", "0.00001c": "", "1.5microusd": "", "usd": "",
 		"$99999999999999999999": "", "2 dollars": "write it as '$2'", "1e3usd": "", "$2usd": "", "0x1usd": "",
 	} {
