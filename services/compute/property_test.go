@@ -192,6 +192,7 @@ func moneyHolds(t *testing.T, seed uint64, steps int, lies bool) {
 		switch {
 		case may == 0 && int64(s.Cost) != billed && s.Error.Reason != "interrupted":
 			t.Errorf("the provider billed %d for %s, and the ledger has %+v", billed, name, s)
+		case lies && s.Error.Reason == "interrupted": // nobody heard what was billed
 		case int64(s.Cost) < billed+may:
 			t.Errorf("the provider billed up to %d for %s, and the ledger has %+v", billed+may, name, s)
 		}
@@ -199,7 +200,7 @@ func moneyHolds(t *testing.T, seed uint64, steps int, lies bool) {
 	}
 	u, err := d.account.Usage(d.ctx)
 	d.must(err)
-	if u.Held != 0 || int64(u.Total.Spent) != spent || exact < 10 {
+	if u.Held != 0 || int64(u.Total.Spent) != spent || exact < 10 && !lies { // a lie may be all that the limit allows
 		t.Errorf("%d jobs cost %d, and the account has %+v", exact, spent, u)
 	}
 }
