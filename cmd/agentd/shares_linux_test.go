@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,9 @@ func push(conn net.Conn, p []byte) {
 	conn.Write(p)
 }
 
+// deepNames lead to a file below agents/alice/goals, by names that take much.
+var deepNames = append([]string{"goals"}, slices.Repeat([]string{strings.Repeat("d", 250)}, 15)...)
+
 var crowds = []struct {
 	name string
 	do   func(c *crowd)
@@ -100,6 +104,17 @@ var crowds = []struct {
 			r := c.attached("")
 			for fid := uint32(1); r != nil && fid < 500; fid++ {
 				r.Write(walk(fid, deep...))
+				if r.answer() != twalk+1 {
+					break
+				}
+			}
+		}
+	}},
+	{"long names that lead to fids", func(c *crowd) {
+		for range c.n {
+			r := c.attached("")
+			for fid := uint32(1); r != nil && fid < 500; fid++ {
+				r.Write(walk(fid, deepNames...))
 				if r.answer() != twalk+1 {
 					break
 				}
@@ -161,6 +176,11 @@ func TestNobodyTakesItAll(t *testing.T) {
 	root.mkdir("agents", "bob")
 	for i := range 200 {
 		root.make("agents/alice/goals", fmt.Sprintf("%0200d", i), "")
+	}
+	dir := "agents/alice/goals"
+	for _, name := range deepNames[1:] {
+		root.mkdir(dir, name)
+		dir += "/" + name
 	}
 	_, at, _ := strings.Cut(d.text(), "listening on tcp:")
 	at, _, _ = strings.Cut(at, "\n")

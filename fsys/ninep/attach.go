@@ -125,8 +125,10 @@ func (r *request) attach() error {
 	}
 	err = s.commit(r, func() error {
 		f := r.reserved
+		if err := s.goTo(f, root, 0); err != nil {
+			return err
+		}
 		f.att, f.state = a, fidWalked
-		s.goTo(f, root)
 		a.fids.Add(1)
 		return nil
 	})

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -558,5 +560,38 @@ func TestWaitingCostsNothing(t *testing.T) {
 	})
 	if r.AllocedBytesPerOp() > 4096 {
 		t.Errorf("%d bytes allocated", r.AllocedBytesPerOp())
+	}
+}
+
+// The names that lead to a fid are asked for before they are kept, however many
+// connections a client has.
+func TestNamesAskFirst(t *testing.T) {
+	long := strings.Repeat("n", 250)
+	root := fsys.NewTable()
+	for range maxNames - 1 {
+		root = fsys.NewTable(fsys.Entry{Name: long, Node: root})
+	}
+	const limit = 2 << 20
+	s, addr := serveTree(t, root, byName(root), func(s *Server) { s.Pool = share.NewPool(limit, 0) })
+	deep := slices.Repeat([]string{long}, maxNames-1)
+	for range 4 {
+		w := connectOrNot(t, addr, "greedy")
+		for fid := uint32(1); w != nil; fid++ {
+			if fid > 1000 {
+				t.Fatal("nothing is refused")
+			}
+			if m := w.rpc(message{Type: twalk, Fid: 0, NewFid: fid, Names: deep}); m.error() != nil {
+				if fsys.CodeOf(m.error()) != fsys.Busy {
+					t.Fatal(m.error())
+				}
+				break
+			}
+		}
+	}
+	if most := s.Pool.Report().Largest; most > limit/2 || most < limit/8 {
+		t.Errorf("one caller has %d bytes of %d", most, limit)
+	}
+	if connectOrNot(t, addr, "modest") == nil {
+		t.Error("another caller is turned away")
 	}
 }

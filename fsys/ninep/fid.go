@@ -119,29 +119,36 @@ func (s *Server) qidNow(p *place, info fsys.Info) qid {
 	return qid{qidType(info.Kind), info.Version, p.qid.Path}
 }
 
-// goTo has f at p from now on. mu is held.
-func (s *session) goTo(f *fid, p *place) {
-	s.conn.use(p)
+// goTo has f at p from now on, if there is room for the way there besides what
+// was paid for it before. mu is held.
+func (s *session) goTo(f *fid, p *place, paid int64) error {
+	more := -paid
+	for q := p; q != nil && q.uses == 0; q = q.up {
+		more += placeCost(q.name)
+	}
+	if more > 0 && !s.conn.data.Reserve(share.Fids, more) {
+		return share.ErrFull
+	}
+	s.conn.data.Give(share.Fids, max(0, -more))
+	for q := p; q != nil; q = q.up {
+		if q.uses++; q.uses > 1 {
+			break
+		}
+	}
 	s.conn.unuse(f.at)
 	f.at = p
+	return nil
 }
 
-// use takes account of p for who keeps it, and of the way there.
-func (c *conn) use(p *place) {
-	for ; p != nil; p = p.up {
-		if p.uses++; p.uses > 1 {
-			return
-		}
-		c.data.Charge(share.Fids, placeBytes+int64(len(p.name)))
-	}
-}
+// placeCost is about what a place takes.
+func placeCost(name string) int64 { return placeBytes + int64(len(name)) }
 
 func (c *conn) unuse(p *place) {
 	for ; p != nil; p = p.up {
 		if p.uses--; p.uses > 0 {
 			return
 		}
-		c.data.Give(share.Fids, placeBytes+int64(len(p.name)))
+		c.data.Give(share.Fids, placeCost(p.name))
 	}
 }
 

@@ -74,7 +74,9 @@ func (r *request) listedWalk() error {
 	r.m.Size = uint64(held)
 	err = r.s.commit(r, func() error {
 		n := r.reserved
-		r.s.goTo(n, at)
+		if err := r.s.goTo(n, at, 0); err != nil {
+			return err
+		}
 		n.state = fidOpen
 		n.handle, n.flag = value, fsys.Read
 		n.bytes += held

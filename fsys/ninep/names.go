@@ -1,6 +1,9 @@
 package ninep
 
-import "agent9/fsys"
+import (
+	"agent9/fsys"
+	"agent9/fsys/share"
+)
 
 // remove serves Tremove, which is a clunk also when nothing is removed.
 func (r *request) remove() error {
@@ -82,7 +85,12 @@ func sameDir(a, b *place) bool { return a.qid.Path == b.qid.Path }
 // renameFid gives the file at p, where r's fid is, another name in its
 // directory.
 func (r *request) renameFid(p *place, name string) error {
+	paid := placeCost(name) // before, as the fid is to follow
+	if !r.conn.data.Reserve(share.Fids, paid) {
+		return share.ErrFull
+	}
 	if err := fsys.Rename(r.ctx, p.up.node, p.name, name); err != nil {
+		r.conn.data.Give(share.Fids, paid)
 		return err
 	}
 	moved := &place{up: p.up, name: name, node: p.node, qid: p.qid, gen: p.gen}
@@ -94,7 +102,8 @@ func (r *request) renameFid(p *place, name string) error {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	if r.fid.at == p && !r.fid.gone {
-		r.s.goTo(r.fid, moved)
+		return r.s.goTo(r.fid, moved, paid)
 	}
+	r.conn.data.Give(share.Fids, paid)
 	return nil
 }

@@ -78,6 +78,13 @@ func (r *request) open() error {
 			return err
 		}
 	}
+	if kind == fsys.File {
+		done, err := r.conn.data.Make(r.ctx)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	h, err := at.node.Open(r.ctx, o.flag)
 	if err != nil {
 		return err
@@ -86,15 +93,17 @@ func (r *request) open() error {
 	if info, err := at.node.Stat(r.ctx); err == nil {
 		r.m.Qid = r.conn.srv.qidNow(at, info)
 	}
-	return r.opened(at, h, o)
+	return r.opened(at, h, o, 0)
 }
 
-// opened makes r's fid the open file at p and fills in the reply.
-func (r *request) opened(p *place, h fsys.Handle, o openMode) error {
+// opened makes r's fid the open file at p, for which so much was paid, and fills
+// in the reply.
+func (r *request) opened(p *place, h fsys.Handle, o openMode, paid int64) error {
 	r.m.Iounit = r.s.msize - ioHeader
 	f := r.fid
 	held := fsys.Held(h)
 	if !r.conn.data.Reserve(share.Files, held) {
+		r.conn.data.Give(share.Fids, paid)
 		h.Close()
 		return share.ErrFull
 	}
@@ -102,7 +111,9 @@ func (r *request) opened(p *place, h fsys.Handle, o openMode) error {
 		if f.gone {
 			return fsys.BadHandle
 		}
-		r.s.goTo(f, p)
+		if err := r.s.goTo(f, p, paid); err != nil {
+			return err
+		}
 		f.state, f.handle, f.flag = fidOpen, h, o.flag
 		f.kind, f.remove = kindOf(p.qid.Type), o.remove
 		f.bytes += held
@@ -110,6 +121,7 @@ func (r *request) opened(p *place, h fsys.Handle, o openMode) error {
 	})
 	if err != nil {
 		r.conn.data.Give(share.Files, held)
+		r.conn.data.Give(share.Fids, paid)
 		h.Close()
 	}
 	return err
@@ -124,6 +136,10 @@ func (r *request) create() error {
 	}
 	m := &r.m
 	at, _ := r.place()
+	paid := placeCost(m.Name) // before, as the fid is to go there
+	if !r.conn.data.Reserve(share.Fids, paid) {
+		return share.ErrFull
+	}
 	var n fsys.Node
 	var h fsys.Handle
 	switch {
@@ -144,15 +160,17 @@ func (r *request) create() error {
 		n, h, err = fsys.Create(r.ctx, at.node, m.Name, r.inherit(at, 0o666), o.flag)
 	}
 	if err != nil {
+		r.conn.data.Give(share.Fids, paid)
 		return err
 	}
 	p, err := r.conn.srv.placeAt(r.ctx, at, m.Name, n)
 	if err != nil {
+		r.conn.data.Give(share.Fids, paid)
 		h.Close()
 		return err
 	}
 	m.Qid = p.qid
-	return r.opened(p, h, o)
+	return r.opened(p, h, o, paid)
 }
 
 func (r *request) createDir(at *place, o openMode) (fsys.Node, fsys.Handle, error) {

@@ -25,20 +25,14 @@ type door struct {
 
 // admit serves conn, or turns it away.
 func (s *Server) admit(d *door, conn net.Conn) {
-	visit, ok := d.Enter(func() { closeConn(conn) })
-	why := share.ErrManyConns
-	if ok {
-		part, ok := s.Pool.Open(s.By, s.terms(conn))
-		if ok {
-			d.full = false
-			s.conns.Go(func() {
-				defer visit.Leave()
-				s.serveConn(conn, part, visit)
-			})
-			return
-		}
-		visit.Leave()
-		why = share.ErrFull
+	visit, part, why := d.Admit(s.By, s.terms(conn), func() { closeConn(conn) })
+	if why == nil {
+		d.full = false
+		s.conns.Go(func() {
+			defer visit.Leave()
+			s.serveConn(conn, part, visit)
+		})
+		return
 	}
 	if !d.full {
 		d.full = true

@@ -26,15 +26,16 @@ func (r *request) walk() error {
 	}
 	return r.s.commit(r, func() error {
 		if n := r.reserved; n != nil {
-			r.s.goTo(n, at)
+			if err := r.s.goTo(n, at, 0); err != nil {
+				return err
+			}
 			n.state = fidWalked
 			return nil
 		}
 		if f.gone || f.state != fidWalked {
 			return fsys.BadHandle
 		}
-		r.s.goTo(f, at)
-		return nil
+		return r.s.goTo(f, at, 0)
 	})
 }
 
@@ -79,7 +80,9 @@ func (r *request) xattrWalk() error {
 	r.m.Size = 0
 	return r.s.commit(r, func() error {
 		n := r.reserved
-		r.s.goTo(n, at)
+		if err := r.s.goTo(n, at, 0); err != nil {
+			return err
+		}
 		n.state = fidOpen
 		n.handle, n.flag = emptyHandle{}, fsys.Read
 		return nil

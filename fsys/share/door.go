@@ -26,8 +26,10 @@ type Door struct {
 type Visit struct {
 	door   *Door
 	leave  func()
+	part   *Part // nil: not yet, or it has none
 	caller string
 	at     *list.Element // nil: it may not be sent away
+	among  *list.Element // of the pool's strangers; that list's mu guards it
 	gone   bool
 }
 
@@ -55,7 +57,7 @@ func (d *Door) Enter(leave func()) (*Visit, bool) {
 	}
 	d.mu.Unlock()
 	if sent != nil {
-		sent.leave()
+		sent.away()
 	}
 	return v, true
 }
@@ -77,6 +79,7 @@ func (v *Visit) Known(caller string, bounded bool) bool {
 	if v.at == nil && v.caller == caller {
 		return true
 	}
+	d.Pool.meet(v)
 	d.settle(v)
 	if bounded && d.known[caller] >= d.Max-d.busy {
 		v.at = d.idle.PushBack(v)
@@ -127,6 +130,7 @@ func (d *Door) gone(v *Visit) {
 		return
 	}
 	v.gone = true
+	d.Pool.meet(v)
 	d.settle(v)
 	d.in--
 	if d.Pool != nil && !d.Ours {

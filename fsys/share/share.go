@@ -59,6 +59,8 @@ type Pool struct {
 	operator atomic.Int64 // of held
 	conns    atomic.Int32 // that doors have let in which are not the operator's
 
+	strangers strangers
+
 	mu     sync.Mutex
 	shares map[string]*share
 	parts  map[*Part]struct{}
@@ -78,7 +80,8 @@ type share struct {
 	key      string
 	operator bool
 	held     atomic.Int64
-	parts    int // guarded by the pool's mu
+	turn     chan struct{} // to make something without room
+	parts    int           // guarded by the pool's mu
 }
 
 // find returns the share of key for one more part.
@@ -87,7 +90,7 @@ func (p *Pool) find(key string) *share {
 	defer p.mu.Unlock()
 	s := p.shares[key]
 	if s == nil {
-		s = &share{pool: p, key: key, operator: key == Operator}
+		s = &share{pool: p, key: key, operator: key == Operator, turn: make(chan struct{}, 1)}
 		p.shares[key] = s
 	}
 	s.parts++

@@ -1,9 +1,11 @@
 package share_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"agent9/fsys/share"
 )
@@ -120,5 +122,70 @@ func TestDoor(t *testing.T) {
 	all[1].Leave()
 	if _, ok := enter(6); !ok || len(left) != 2 {
 		t.Errorf("there is no room where one has left: %v", left)
+	}
+}
+
+// When the memory for connections that have not said whose they are is short,
+// the oldest of them goes, through whatever door it came; who has said it stays.
+func TestStrangersMakeRoom(t *testing.T) {
+	p := share.NewPool(1<<20, 0)
+	doors := []*share.Door{{Max: 1000, Pool: p}, {Max: 1000, Pool: p}}
+	terms := share.Terms{Kind: share.Conns, Base: 24 << 10}
+	var left []int
+	enter := func(i int) (*share.Visit, *share.Part) {
+		v, part, err := doors[i%2].Admit(share.Stranger, terms, func() { left = append(left, i) })
+		if err != nil {
+			t.Fatalf("connection %d: %v", i, err)
+		}
+		return v, part
+	}
+	v, part := enter(0)
+	if !part.Join("alice") || !v.Known("alice", true) {
+		t.Fatal("the first is refused")
+	}
+	for i := 1; i < 200; i++ {
+		enter(i)
+	}
+	if len(left) < 150 || len(left) > 195 {
+		t.Errorf("%d were sent away", len(left))
+	}
+	for i, n := range left {
+		if n != i+1 {
+			t.Fatalf("not the oldest go: %v", left)
+		}
+	}
+	if r := p.Report(); r.Largest > 1<<19 {
+		t.Errorf("who says nothing has %d bytes", r.Largest)
+	}
+}
+
+// Who has taken all it can get makes one thing at a time.
+func TestMake(t *testing.T) {
+	p := share.NewPool(16<<20, 0)
+	a := open(t, p, "a", 1)
+	var done []func()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		d, err := a.Make(ctx)
+		cancel()
+		if err != nil {
+			break
+		}
+		done = append(done, d)
+	}
+	if n := len(done); n < 3 || n > 8 {
+		t.Errorf("%d are made at once", n)
+	}
+	done[len(done)-1]() // which went on without room
+	last, err := a.Make(t.Context())
+	if err != nil {
+		t.Errorf("the next one: %v", err)
+	}
+	last()
+	for _, d := range done[:len(done)-1] {
+		d()
+	}
+	if a.Held() != 0 {
+		t.Errorf("%d bytes are held", a.Held())
 	}
 }

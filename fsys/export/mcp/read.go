@@ -189,6 +189,11 @@ func (t *tree) readPart(ctx context.Context, p string, off int64, most int) (chu
 
 // open opens n, and takes account of what the open file keeps.
 func (t *tree) open(ctx context.Context, n fsys.Node, flag fsys.Flag) (fsys.Handle, error) {
+	done, err := t.part.Make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	h, err := n.Open(ctx, flag)
 	if err == nil && !t.part.Reserve(share.Files, fsys.Held(h)) {
 		h.Close()

@@ -59,7 +59,7 @@ func (s *Session) large() fsys.Node {
 	if err != nil {
 		return nil
 	}
-	info, err := node.Stat(s.R.Context())
+	info, err := s.stat(s.R.Context(), node)
 	if err != nil || !info.Large {
 		return nil
 	}

@@ -20,6 +20,7 @@ const (
 	tlsBytes     = 40 << 10
 	requestBytes = 16 << 10
 	ownBytes     = 8 << 10
+	headBytes    = 4 << 10 // of a request, so that who was let in can say who it is
 )
 
 // limited accepts only connections for which there is room.
@@ -32,7 +33,7 @@ type limited struct {
 }
 
 func (s *Server) limit(l net.Listener) *limited {
-	lim := &limited{Listener: l, pool: s.Pool, terms: share.Terms{Speaks: "http", Kind: share.Conns, Base: connBytes}}
+	lim := &limited{Listener: l, pool: s.Pool, terms: share.Terms{Speaks: "http", Kind: share.Conns, Base: connBytes, Own: headBytes}}
 	if l.Addr().Network() == "unix" {
 		lim.by = s.SocketBy
 	}
@@ -51,21 +52,15 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		bound(conn)
 		c := &counted{Conn: conn, by: l.by}
-		visit, ok := l.door.Enter(func() { conn.Close() })
-		why := share.ErrManyConns
-		if ok {
-			part, ok := l.pool.Open(l.by, l.terms)
-			if ok {
-				c.visit, c.part = visit, part
-				c.head.Store(true)
-				c.leave = sync.OnceFunc(func() {
-					visit.Leave()
-					part.Close()
-				})
-				return c, nil
-			}
-			visit.Leave()
-			why = share.ErrFull
+		visit, part, why := l.door.Admit(l.by, l.terms, func() { conn.Close() })
+		if why == nil {
+			c.visit, c.part = visit, part
+			c.head.Store(true)
+			c.leave = sync.OnceFunc(func() {
+				visit.Leave()
+				part.Close()
+			})
+			return c, nil
 		}
 		if l.terms.Base == connBytes { // not in TLS: a handshake costs more than a connection
 			text := fsys.ReasonOf(why) + "\n"

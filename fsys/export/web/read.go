@@ -21,7 +21,7 @@ func (s *Session) get() error {
 	if err != nil {
 		return err
 	}
-	info, err := node.Stat(ctx)
+	info, err := s.stat(ctx, node)
 	if err != nil {
 		return err
 	}

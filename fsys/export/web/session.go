@@ -247,6 +247,11 @@ func (s *Session) Grow(b []byte) ([]byte, error) {
 
 // Open opens n, and takes account of what the open file keeps.
 func (s *Session) Open(ctx context.Context, n fsys.Node, flag fsys.Flag) (fsys.Handle, error) {
+	done, err := s.Part.Make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	h, err := n.Open(ctx, flag)
 	if err == nil && !s.Part.Reserve(share.Files, fsys.Held(h)) {
 		h.Close()
@@ -256,6 +261,16 @@ func (s *Session) Open(ctx context.Context, n fsys.Node, flag fsys.Flag) (fsys.H
 		return nil, err
 	}
 	return h, nil
+}
+
+// stat says what n is. Of some files it has to make the text for that.
+func (s *Session) stat(ctx context.Context, n fsys.Node) (fsys.Info, error) {
+	done, err := s.Part.Make(ctx)
+	if err != nil {
+		return fsys.Info{}, err
+	}
+	defer done()
+	return n.Stat(ctx)
 }
 
 // Wait returns the longest that a read may block; 0 is for ever.

@@ -301,6 +301,14 @@ func (k *socket) perform(ctx context.Context, f Frame, r *running) (Frame, error
 		return Frame{}, errRevoked
 	}
 	switch f.Op {
+	case "open", "stat", "list", "truncate", "remove", "setattr", "mkdir", "rename":
+		done, err := k.s.Part.Make(ctx) // what is a text is made for these
+		if err != nil {
+			return Frame{}, err
+		}
+		defer done()
+	}
+	switch f.Op {
 	case "open":
 		return k.open(ctx, f)
 	case "read", "write", "sync", "close", "drop", "watch":

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coder/websocket"
 
 	"agent9/fsys"
 	"agent9/fsys/export/web"
+	"agent9/fsys/share"
 )
 
 func dial(t *testing.T, url string) *websocket.Conn {
@@ -165,4 +167,34 @@ func TestSocketShutdown(t *testing.T) {
 		t.Errorf("the end is %v", err)
 	}
 	receive(t, w.left, "the end of the read")
+}
+
+// Who opens many texts at once makes the daemon hold no more of them than it may
+// keep, and the rest is refused.
+func TestTextsAreNotMadeAtOnce(t *testing.T) {
+	const asked = 100
+	var making, most atomic.Int32
+	goOn := make(chan struct{})
+	text := fsys.Text(func(context.Context) ([]byte, error) {
+		n := making.Add(1)
+		defer making.Add(-1)
+		for seen := most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
+		}
+		<-goOn
+		return make([]byte, 1<<20), nil
+	})
+	url := serve(t, &web.Server{Attach: attach(fsys.NewTable(fsys.Entry{Name: "text", Node: text})), Pool: share.NewPool(16<<20, 0)})
+	conn := dial(t, url)
+	for i := range asked {
+		send(t, conn, fmt.Sprintf(`{"id":%d,"op":%q,"path":"/text"}`, i, []string{"open", "stat"}[i%2]))
+	}
+	for range asked - 10 {
+		if got := next(t, conn); !strings.Contains(got, `"busy"`) {
+			t.Errorf("answers %s", got)
+		}
+	}
+	close(goOn)
+	if n := most.Load(); n < 2 || n > 10 {
+		t.Errorf("%d texts are made at once", n)
+	}
 }
