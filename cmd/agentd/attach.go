@@ -11,6 +11,7 @@ import (
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/fsys/share"
+	"agent9/services/agent"
 	"agent9/services/host"
 )
 
@@ -53,15 +54,15 @@ func attachAgent(h *host.Host, name, by string) attachFunc {
 	}
 }
 
-// attachInside lets a program in a sandbox of an agent see the agent's tree, as
+// attachInside lets a program in a sandbox of an agent see what root returns, as
 // that agent. What it is inside says nothing here.
-func attachInside(h *host.Host, name, by string) attachFunc {
-	return func(ctx context.Context, _ ninep.Peer, _, aname string) (ninep.Grant, error) {
-		root, err := h.Agent(ctx, name)
+func attachInside(name, by string, root agent.Inside) attachFunc {
+	return func(ctx context.Context, peer ninep.Peer, _, aname string) (ninep.Grant, error) {
+		tree, done, err := root(ctx, peer.Life)
 		if err != nil {
 			return ninep.Grant{}, err
 		}
-		return at(ctx, ninep.Grant{Root: root, Caller: fsys.Caller(name), By: by}, aname)
+		return at(ctx, ninep.Grant{Root: tree, Caller: fsys.Caller(name), By: by, Done: done}, aname)
 	}
 }
 

@@ -315,7 +315,7 @@ func TestSessionAccess(t *testing.T) {
 	equal(t, "files", reader.list("sessions/1"), "prompt queue stream transcript status ctl")
 	refused(t, "a prompt of who may only read", reader.tryWrite("sessions/1/prompt", "x"), fsys.Permission)
 	refused(t, "end by who may only read", reader.tryWrite("sessions/1/ctl", "end"), fsys.Permission)
-	writer := token("/sessions:rw")
+	writer := token("/sessions:rw,/compute:w")
 	equal(t, "prompt", writer.ask("sessions/1/prompt", "from a token"), "1")
 	lines := alice.transcript("sessions/1/transcript", 1)
 	equal(t, "author", lines[1].Author, "alice")

@@ -14,6 +14,7 @@ import (
 	"agent9/cmd/internal/addr"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
+	"agent9/services/agent"
 	"agent9/services/host"
 )
 
@@ -106,11 +107,10 @@ func (s *sockets) Serve(name string, root fsys.Node) (address string, done func(
 	return addr.String("unix", path), func() { s.Close(own) }, nil
 }
 
-// serveInside serves the agent called name, as that agent, to a program in one
-// of its sandboxes.
-func (s *sockets) serveInside(_ context.Context, name string, conn net.Conn) {
+// serveInside serves root to a program in a sandbox of the agent called name.
+func (s *sockets) serveInside(name string, root agent.Inside, conn net.Conn) {
 	by := bySocket("in " + name)
-	s.server(by, attachInside(s.host, name, by)).ServeConn(conn)
+	s.server(by, attachInside(name, by, root)).ServeConn(conn)
 }
 
 // Close ends an agent's socket and hangs up on who uses it. It does not wait.

@@ -51,6 +51,7 @@ import (
 	"agent9/services/state"
 	"agent9/services/status"
 	"agent9/services/ticks"
+	"agent9/services/tokens"
 	"agent9/services/tools"
 	"agent9/store"
 	"agent9/store/files"
@@ -64,9 +65,9 @@ type House struct {
 	Providers []*provider.Runner
 	Sandboxes []*sandboxes.Runner
 	Tools     toolservers.Provider // may be nil
-	// Serve serves the tree of the agent called name to a program in one of its
-	// sandboxes, until conn or ctx ends.
-	Serve  func(ctx context.Context, name string, conn net.Conn)
+	// Serve serves what root returns to a program in a sandbox of the agent called
+	// name, as that agent, until conn ends.
+	Serve  func(name string, root Inside, conn net.Conn)
 	Limits budget.Limits // of an agent that was given none
 	Now    func() time.Time
 	// Recipient finds the inbox of another agent for one who sends to it.
@@ -83,9 +84,7 @@ type House struct {
 	// ServeTick opens a socket for a tick, and MountTick mounts for one. Each
 	// may be nil.
 	ServeTick, MountTick Share
-	// Token returns why what waits and came with the token of this id does not
-	// begin any more, or nil. tx may be nil.
-	Token func(ctx context.Context, tx store.Store, id string) error
+	Tokens               *tokens.Tokens
 	// Happened is told of every event of every agent, as a line of JSON.
 	Happened func(agent string, line []byte)
 }
@@ -217,7 +216,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	})
 	if a.compute, err = compute.Open(house.Life, compute.Config{
 		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,
-		Approvals: a.approvals, Trace: house.Trace, Allowed: a.allowed(computePath), Token: house.Token,
+		Approvals: a.approvals, Trace: house.Trace, Allowed: a.allowed(computePath), Token: house.Tokens.Live,
 	}); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"agent9/services/secrets"
 	"agent9/services/sessions"
 	"agent9/services/status"
+	"agent9/store"
 )
 
 // answer answers a prompt of a session with the agent's program or, if it has
@@ -24,13 +25,29 @@ func (a *Agent) answer(ctx context.Context, t sessions.Turn, out *sessions.Answe
 	return 0, a.perform(ctx, c, t, out)
 }
 
-// admitPrompt refuses a prompt for a model that nobody would pay. What a
-// program does may cost nothing.
+// admitPrompt refuses a prompt for a model that nobody would pay, or that came
+// with a token which may not ask one. What a program does may cost nothing.
 func (a *Agent) admitPrompt(ctx context.Context) error {
+	if id := fsys.TokenOf(ctx); id != "" {
+		if err := a.mayPrompt(ctx, nil, id); err != nil {
+			return err
+		}
+	}
 	if c := a.status.Config(); c.Program != nil {
 		return nil
 	}
 	return budget.Admit(ctx)
+}
+
+// mayPrompt returns why no prompt is answered that came with the token of this
+// id, or nil: what a model answers is a job of the token's. A program does what
+// the operator has it do for whoever may prompt.
+func (a *Agent) mayPrompt(ctx context.Context, tx store.Store, id string) error {
+	_, write, err := a.house.Tokens.May(ctx, tx, id, computePath)
+	if err == nil && !write && a.status.Config().Program == nil {
+		err = fsys.E(fsys.Permission, "the prompt would be a job, and the token has no right to write at "+computePath)
+	}
+	return err
 }
 
 // perform has the agent's program answer t. It works in the agent's own tree,

@@ -166,7 +166,7 @@ func endOf(result []byte) error {
 
 // dialled connects who dials with the socket at addr, as agentctl takes it.
 func dialled(addr string) containers.Serve {
-	return func(ctx context.Context, conn net.Conn) {
+	return func(ctx context.Context, _ string, conn net.Conn) {
 		var d net.Dialer
 		to, err := d.DialContext(ctx, "unix", strings.TrimPrefix(addr, "unix:"))
 		if err != nil {

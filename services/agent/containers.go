@@ -4,16 +4,18 @@ import (
 	"context"
 	"net"
 
+	"agent9/fsys"
 	sandboxes "agent9/providers/containers"
 	"agent9/services/containers"
 	"agent9/services/secrets"
+	"agent9/services/tokens"
 	"agent9/store"
 )
 
 func (a *Agent) containersConfig(id string) containers.Config {
 	c := containers.Config{
 		Store: store.Sub(a.st, containersPart), Providers: a.house.Sandboxes, Now: a.house.Now, Note: a.note,
-		Account: a.budget, Approvals: a.approvals, Allowed: a.allowed(containersPath), Token: a.house.Token, Agent: a.Name, Owner: id,
+		Account: a.budget, Approvals: a.approvals, Allowed: a.allowed(containersPath), Token: a.house.Tokens.Live, Agent: a.Name, Owner: id,
 		GitSecret: a.secretFor(secrets.Git),
 		EnvSecret: func(ctx context.Context, name string) ([]byte, error) {
 			return a.secrets.Get(ctx, name, secrets.Env, "")
@@ -21,13 +23,38 @@ func (a *Agent) containersConfig(id string) containers.Config {
 		Skills: a.skillFiles,
 	}
 	if serve := a.house.Serve; serve != nil {
-		c.Serve = func(ctx context.Context, conn net.Conn) { serve(ctx, a.Name, conn) }
+		c.Serve = func(_ context.Context, token string, conn net.Conn) { serve(a.Name, a.inside(token), conn) }
 	}
 	return c
 }
 
-// skillFiles are the agent's skills as a sandbox has them.
+// Inside returns the tree that a program in a sandbox sees, and what is closed
+// when that is over, or nil; it is watched as long as life lasts.
+type Inside func(ctx, life context.Context) (root fsys.Node, done <-chan struct{}, err error)
+
+// inside is for a sandbox that came with the token of this id, or with none. What
+// was begun with a token may no more than it, and nothing after it.
+func (a *Agent) inside(token string) Inside {
+	return func(ctx, life context.Context) (fsys.Node, <-chan struct{}, error) {
+		if token == "" {
+			return a.Self(), nil, nil
+		}
+		grant, done, err := a.house.Tokens.Follow(life, token)
+		if err != nil {
+			return nil, nil, err
+		}
+		return a.Limited(token, grant.Rights.At, tokens.Ended(done)), done, nil
+	}
+}
+
+// skillFiles are the agent's skills as a sandbox has them: none, if it came with
+// a token that may not read them.
 func (a *Agent) skillFiles(ctx context.Context) ([]sandboxes.File, error) {
+	if id := fsys.TokenOf(ctx); id != "" {
+		if read, _, err := a.house.Tokens.May(ctx, nil, id, skillsPath); !read || err != nil {
+			return nil, err
+		}
+	}
 	list, err := a.skills.Files(ctx)
 	files := make([]sandboxes.File, len(list))
 	for i, f := range list {

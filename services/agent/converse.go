@@ -22,7 +22,7 @@ func (a *Agent) sessionOptions() sessions.Options {
 	return sessions.Options{
 		Store: store.Sub(a.st, sessionsPart), Name: a.Name, Run: a.answer, Admit: a.admitPrompt,
 		Config: a.sessionConfig, Note: a.note, Now: a.house.Now,
-		Working: a.mayWork, Token: a.house.Token,
+		Working: a.mayWork, Token: a.mayPrompt,
 	}
 }
 
@@ -43,7 +43,7 @@ func (a *Agent) converse(ctx context.Context, t sessions.Turn, out *sessions.Ans
 	if err := a.usable(computePath); err != nil {
 		return 0, err
 	}
-	ctx = fsys.WithCaller(budget.With(ctx, a.budget), t.Author)
+	ctx = fsys.WithCaller(budget.With(fsys.WithToken(ctx, t.Token), a.budget), t.Author)
 	for {
 		job, found, err := a.jobOf(ctx, t, out.Attempt())
 		if err != nil {

@@ -28,6 +28,7 @@ const (
 	outboxPath = "/outbox"
 	goalsPath  = "/goals"
 	mountsPath = "/mounts"
+	skillsPath = "/skills"
 
 	computePath    = "/compute"
 	containersPath = "/containers"
@@ -47,7 +48,7 @@ var rows = []row{
 	{path: "/logs/output", service: "ticks", root: func(a *Agent) fsys.Node { return a.ticks.Output() }},
 	{path: goalsPath, service: "goals", root: func(a *Agent) fsys.Node { return a.goals.Root() }},
 	{path: statePath, service: "state", root: func(a *Agent) fsys.Node { return a.state.Root() }},
-	{path: "/skills", service: "skills", root: func(a *Agent) fsys.Node { return a.skills.Root() }},
+	{path: skillsPath, service: "skills", root: func(a *Agent) fsys.Node { return a.skills.Root() }},
 	{path: "/tools", service: "tools", root: func(a *Agent) fsys.Node { return a.tools.Root() }, paid: true},
 	{path: "/identity", service: "identity", root: func(a *Agent) fsys.Node { return a.identity.Root() }},
 	{path: "/secrets", service: "secrets", root: func(a *Agent) fsys.Node { return a.secrets.Root() }, admin: true},

@@ -101,7 +101,8 @@ type Config struct {
 	// Agent is whose sessions these are, and Owner tells it apart from every
 	// other agent that there ever was, in the names of sandboxes.
 	Agent, Owner string
-	// Serve, if set, serves the agent's tree to a program in a session.
+	// Serve, if set, serves the agent's tree to a program in a session, as far as
+	// the token that this came with goes.
 	Serve Serve
 	// GitSecret and EnvSecret return a secret by its name: for a clone of the
 	// repository at url, and for the environment of commands.
@@ -111,8 +112,9 @@ type Config struct {
 	Skills func(ctx context.Context) ([]provider.File, error)
 }
 
-// Serve serves who dialled conn, until conn or ctx ends.
-type Serve func(ctx context.Context, conn net.Conn)
+// Serve serves who dialled conn in a session that came with the token of this
+// id, or with none, until conn or ctx ends.
+type Serve func(ctx context.Context, token string, conn net.Conn)
 
 // A Service turns writes into sessions. A session outlives the write that made
 // it, and ends with the context given to Open. At any time there may be one

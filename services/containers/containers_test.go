@@ -440,7 +440,7 @@ func TestFilesOfTheRequest(t *testing.T) {
 func TestTheAgentIsInside(t *testing.T) {
 	y := newYard(t, fake.Options{})
 	served := make(chan string, 1)
-	y.config.Serve = func(_ context.Context, conn net.Conn) {
+	y.config.Serve = func(_ context.Context, _ string, conn net.Conn) {
 		b := make([]byte, 5)
 		n, _ := conn.Read(b)
 		served <- string(b[:n])

@@ -40,7 +40,19 @@ func (d execs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	return keep.Dir(x, execFiles), nil
 }
 
-func (d execs) newFile() fsys.Node { return &fsys.Call{Do: d.w.newExec, Effect: fsys.Spends} }
+func (d execs) newFile() fsys.Node {
+	return &fsys.Call{Do: d.w.newExec, Admit: d.w.takesFrom, Effect: fsys.Spends}
+}
+
+// takesFrom refuses who comes with another token than the session, or with one to
+// a session that came with none: what runs in it may what the session may, and
+// that is as long as the session lasts.
+func (w *session) takesFrom(ctx context.Context) error {
+	if id := fsys.TokenOf(ctx); id != "" && id != w.record().Token {
+		return fsys.E(fsys.Permission, "the session was not begun with this token, and what runs in it has other rights; begin one of your own")
+	}
+	return nil
+}
 
 func (d execs) List(ctx context.Context) ([]fsys.Entry, error) {
 	if err := d.w.Present(); err != nil {

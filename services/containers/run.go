@@ -110,7 +110,7 @@ func (w *session) provision() error {
 	}
 	if w.s.config.Skills != nil {
 		var err error
-		if spec.Skills, err = w.s.config.Skills(w.ctx); err != nil {
+		if spec.Skills, err = w.s.config.Skills(fsys.WithToken(w.ctx, w.record().Token)); err != nil {
 			return fsys.Wrap(fsys.Internal, "the skills", err)
 		}
 	}
@@ -169,7 +169,7 @@ func (w *session) answer() {
 func (w *session) serve(conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(w.ctx, func() { conn.Close() })()
-	w.serves(w.ctx, conn)
+	w.serves(w.ctx, w.record().Token, conn)
 }
 
 // takeDown stops the sandbox and notes what it has used.

@@ -78,12 +78,15 @@ func (f stdinFile) Stat(context.Context) (fsys.Info, error) {
 // Truncate is what a shell's > sends before it writes.
 func (f stdinFile) Truncate(context.Context, int64) error { return nil }
 
-func (f stdinFile) Open(_ context.Context, flag fsys.Flag) (fsys.Handle, error) {
+func (f stdinFile) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
 	switch {
 	case flag&fsys.Read != 0:
 		return nil, fsys.E(fsys.Permission, "what a command reads can only be written")
 	case f.x.stdin == nil:
 		return nil, fsys.E(fsys.Busy, "the command has no input, or has ended")
+	}
+	if err := f.x.w.takesFrom(ctx); err != nil {
+		return nil, err
 	}
 	return &stdinHandle{x: f.x}, nil
 }

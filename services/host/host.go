@@ -57,9 +57,9 @@ type Options struct {
 	Providers []*provider.Runner
 	Sandboxes []*sandboxes.Runner
 	Tools     tools.Provider // starts servers of tools; may be nil
-	// Serve serves the tree of the agent called name to a program in one of its
-	// sandboxes, until conn or ctx ends.
-	Serve  func(ctx context.Context, name string, conn net.Conn)
+	// Serve serves what root returns to a program in a sandbox of the agent called
+	// name, as that agent, until conn ends.
+	Serve  func(name string, root agent.Inside, conn net.Conn)
 	Limits budget.Limits
 	Now    func() time.Time
 	// Spool is the directory for what is too large for memory; empty is the
@@ -136,7 +136,7 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	if h.tokens, err = tokens.Open(life, store.Sub(opts.Store, tokensPart), tokens.Options{Now: opts.Now}); err != nil {
 		return nil, err
 	}
-	h.agents.house.Token = h.tokens.Live
+	h.agents.house.Tokens = h.tokens
 	if h.profiles, err = profiles.Open(life, store.Sub(opts.Store, profilesPart)); err != nil {
 		return nil, err
 	}
@@ -244,14 +244,7 @@ func (h *Host) Token(ctx, life context.Context, secret string) (root fsys.Node, 
 	if err != nil {
 		return nil, "", nil, err
 	}
-	over := func() error {
-		select {
-		case <-done:
-			return tokens.Over
-		default:
-			return nil
-		}
-	}
+	over := tokens.Ended(done)
 	if grant.Agent == AllAgents {
 		return h.limited(grant.Rights, over), AllAgents, done, nil
 	}

@@ -23,6 +23,7 @@ type Turn struct {
 	Profile string
 	Prompt  int64
 	Author  fsys.Caller
+	Token   string // the id of that which it came with, or nothing
 	Time    string // of the prompt
 	Text    string
 	Data    json.RawMessage // instead of Text, of a prompt that is JSON
@@ -201,7 +202,7 @@ var errNothing = errors.New("there is nothing to do")
 func (c *change) turn(q queued) *Turn {
 	said, size := c.transcript, c.transcript.Size()
 	return &Turn{
-		Session: c.Number, Title: c.Title, Profile: c.Profile, Prompt: q.Prompt, Author: q.Author, Time: q.Time,
+		Session: c.Number, Title: c.Title, Profile: c.Profile, Prompt: q.Prompt, Author: q.Author, Token: q.Token, Time: q.Time,
 		Text: q.Text, Data: q.Data,
 		History: func(ctx context.Context, most int64) ([]Line, error) {
 			lines, err := tail(ctx, said, size, most)

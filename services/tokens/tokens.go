@@ -130,6 +130,24 @@ func (t *Tokens) Lookup(ctx context.Context, secret string) (g Grant, done <-cha
 	if !ok {
 		return Grant{}, nil, Unknown
 	}
+	return t.follow(ctx, hash)
+}
+
+// Follow is [Tokens.Lookup] of the token with this id, for what was begun with
+// it; [Over] if that has ended.
+func (t *Tokens) Follow(ctx context.Context, id string) (g Grant, done <-chan struct{}, err error) {
+	hash, _, err := t.find(ctx, t.st, id)
+	if err == nil {
+		g, done, err = t.follow(ctx, hash)
+	}
+	if errors.Is(err, fsys.NotExist) || errors.Is(err, Unknown) {
+		err = Over
+	}
+	return g, done, err
+}
+
+// follow is Lookup by what the token is stored under.
+func (t *Tokens) follow(ctx context.Context, hash string) (g Grant, done <-chan struct{}, err error) {
 	// The watch begins before the look, so that it misses no revocation.
 	s := t.live.watch(ctx, hash)
 	g, err = store.GetJSON[Grant](ctx, t.st, byHash+hash)
@@ -151,15 +169,37 @@ func (t *Tokens) Lookup(ctx context.Context, secret string) (g Grant, done <-cha
 // Live returns [Over] if the token with this id has ended. tx is the transaction
 // of who asks; nil: there is none.
 func (t *Tokens) Live(ctx context.Context, tx store.Store, id string) error {
+	_, _, err := t.May(ctx, tx, id, "/")
+	return err
+}
+
+// May is Live, and says what the token may do at path.
+func (t *Tokens) May(ctx context.Context, tx store.Store, id, path string) (read, write bool, err error) {
 	var st store.Store = t.st
 	if tx != nil {
 		st = store.In(tx, t.st)
 	}
-	_, _, err := t.find(ctx, st, id)
+	_, g, err := t.find(ctx, st, id)
 	if errors.Is(err, fsys.NotExist) {
-		return Over
+		err = Over
 	}
-	return err
+	if err != nil {
+		return false, false, err
+	}
+	read, write = g.Rights.At(path)
+	return read, write, nil
+}
+
+// Ended returns a function that returns [Over] once done is closed.
+func Ended(done <-chan struct{}) func() error {
+	return func() error {
+		select {
+		case <-done:
+			return Over
+		default:
+			return nil
+		}
+	}
 }
 
 // hashOf returns what a secret is stored under; not ok if it cannot be one.
