@@ -162,7 +162,10 @@ func filesAfterEnd(t *testing.T, s *sandboxes) {
 	if s.Again != nil {
 		runner = containers.NewRunner("again", s.Again(t))
 	}
-	box, err := runner.Open(t.Context(), in.box.ID())
+	if _, err := runner.Open(t.Context(), in.box.ID(), func(string) bool { return false }); fsys.CodeOf(err) != fsys.NotExist {
+		t.Errorf("Open of another's: %v", err)
+	}
+	box, err := runner.Open(t.Context(), in.box.ID(), anyName)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -183,7 +186,7 @@ func filesAfterEnd(t *testing.T, s *sandboxes) {
 	if err := box.Remove(t.Context()); err != nil {
 		t.Errorf("Remove: %v", err)
 	}
-	if _, err := runner.Open(t.Context(), in.box.ID()); fsys.CodeOf(err) != fsys.NotExist {
+	if _, err := runner.Open(t.Context(), in.box.ID(), anyName); fsys.CodeOf(err) != fsys.NotExist {
 		t.Errorf("Open of what was removed: %v", err)
 	}
 }
@@ -317,3 +320,5 @@ func twoApart(t *testing.T, s *sandboxes) {
 		t.Errorf("one sees the processes of the other: %s", out)
 	}
 }
+
+func anyName(string) bool { return true }

@@ -58,6 +58,9 @@ type Sandbox interface {
 	// agent nor anything of this machine that a user should not see.
 	ID() string
 
+	// Name is that of its Spec: whose it is.
+	Name(ctx context.Context) (string, error)
+
 	// Start runs the box and returns the connection to it. Closing that ends
 	// the run: a sandbox lives no longer than the daemon that pays for it,
 	// however the daemon ends. ctx bounds the start only.

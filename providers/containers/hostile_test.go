@@ -27,7 +27,9 @@ type single struct {
 func (s *single) Create(context.Context, containers.Spec, func(string)) (containers.Sandbox, error) {
 	return s, nil
 }
-func (s *single) ID() string                                            { return "one" }
+func (s *single) ID() string { return "one" }
+
+func (s *single) Name(context.Context) (string, error)                  { return "", nil }
 func (s *single) Stop(context.Context) error                            { return nil }
 func (s *single) Remove(context.Context) error                          { s.removed++; return nil }
 func (s *single) Usage(context.Context) (u containers.Usage, err error) { return u, nil }

@@ -60,11 +60,20 @@ func (r *Runner) Create(ctx context.Context, hold *budget.Hold, spec Spec, progr
 	return b, nil
 }
 
-// Open returns a sandbox that was made before. It does not run until Start.
-func (r *Runner) Open(ctx context.Context, id string) (*Box, error) {
+// Open returns a sandbox that was made before. It does not run until Start. An
+// id is no proof: owns says from the sandbox's name, which the provider keeps,
+// whether it is that of who asks; one that is not is NotExist.
+func (r *Runner) Open(ctx context.Context, id string, owns func(name string) bool) (*Box, error) {
 	sandbox, err := r.provider.Open(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	name, err := sandbox.Name(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !owns(name) {
+		return nil, fsys.E(fsys.NotExist, "there is no sandbox "+id)
 	}
 	return newBox(sandbox), nil
 }

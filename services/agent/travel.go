@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"agent9/services/containers"
 	"agent9/services/identity"
 	"agent9/services/secrets"
+	"agent9/services/sessions"
 	"agent9/services/status"
 	"agent9/store"
 )
@@ -29,6 +31,16 @@ var settings = map[string]func(key string) bool{
 }
 
 func all(string) bool { return true }
+
+// arrives says of each part that a bundle can have what becomes of its records
+// here: what belongs to the machine that they come from does not travel.
+var arrives = map[string]func(store.Pair) ([]store.Pair, error){
+	statusPart: asItIs, BudgetPart: asItIs, inboxPart: asItIs, outboxPart: asItIs, logsPart: asItIs, goalsPart: asItIs,
+	skillsPart: asItIs, toolsPart: asItIs, statePart: asItIs, ticksPart: asItIs,
+	sessionsPart: sessions.Arrive, computePart: compute.Arrive, containersPart: containers.Arrive,
+}
+
+func asItIs(p store.Pair) ([]store.Pair, error) { return []store.Pair{p}, nil }
 
 // sealed are the parts that open with the daemon's master key, and travel only
 // sealed under a passphrase.
@@ -113,6 +125,11 @@ type Wish struct {
 
 // Check refuses a wish that b cannot fulfil.
 func (w Wish) Check(b *bundle.Bundle) error {
+	for _, part := range b.Parts() {
+		if arrives[part+"/"] == nil {
+			return fsys.E(fsys.Invalid, fmt.Sprintf("the bundle has %q where it does not belong: an agent has no such part", part))
+		}
+	}
 	switch {
 	case w.Passphrase != nil && !b.Keys:
 		return fsys.E(fsys.Invalid, "the bundle has no keys that a passphrase could open")
@@ -137,14 +154,12 @@ func Unpack(ctx context.Context, st store.Updater, house *House, b *bundle.Bundl
 	for _, part := range b.Parts() {
 		takes := settings[part+"/"]
 		switch {
-		case isSealed(part + "/"):
-			return "", fsys.E(fsys.Invalid, "the bundle has "+part+" where it does not belong")
 		case !w.Clone:
 			takes = all
 		case takes == nil:
 			continue
 		}
-		if err := copyRecords(ctx, store.Sub(st, part+"/"), b.Records(part), takes); err != nil {
+		if err := copyRecords(ctx, store.Sub(st, part+"/"), b.Records(part), takes, arrives[part+"/"]); err != nil {
 			return "", err
 		}
 	}
@@ -161,7 +176,7 @@ func Unpack(ctx context.Context, st store.Updater, house *House, b *bundle.Bundl
 // copyBatch is about how many bytes of records go in one transaction.
 const copyBatch = 1 << 20
 
-func copyRecords(ctx context.Context, to store.Updater, records iter.Seq2[store.Pair, error], takes func(key string) bool) error {
+func copyRecords(ctx context.Context, to store.Updater, records iter.Seq2[store.Pair, error], takes func(key string) bool, arrive func(store.Pair) ([]store.Pair, error)) error {
 	var batch []store.Pair
 	size := 0
 	flush := func() error {
@@ -183,7 +198,11 @@ func copyRecords(ctx context.Context, to store.Updater, records iter.Seq2[store.
 		if !takes(p.Key) {
 			continue
 		}
-		batch, size = append(batch, p), size+len(p.Key)+len(p.Value)
+		pairs, err := arrive(p)
+		if err != nil {
+			return err
+		}
+		batch, size = append(batch, pairs...), size+len(p.Key)+len(p.Value)
 		if size < copyBatch {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"agent9/namespace/budget"
 	provider "agent9/providers/compute"
 	"agent9/services/internal/keep"
+	"agent9/store"
 )
 
 // State is where a job is.
@@ -76,6 +77,9 @@ const (
 	outPrefix    = "out/"    // the log of the output
 	chunksPrefix = "chunks/" // the log of the chunks
 )
+
+// Arrive returns what becomes of a record that comes from elsewhere.
+func Arrive(p store.Pair) ([]store.Pair, error) { return keep.Arrive(p, recPrefix) }
 
 func recordKey(n int64) string  { return recPrefix + keep.Padded(n) }
 func requestKey(n int64) string { return reqPrefix + keep.Padded(n) }

@@ -109,7 +109,7 @@ func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 	if r.Sandbox == "" || runner == nil {
 		return marked
 	}
-	box, err := runner.Open(ctx, r.Sandbox)
+	box, err := runner.Open(ctx, r.Sandbox, s.owns)
 	if err != nil {
 		return marked
 	}
@@ -164,7 +164,7 @@ func (s *Service) Purge(ctx context.Context) error {
 			return err
 		}
 		if runner := s.config.Providers.Get(r.Provider); runner != nil && r.Sandbox != "" {
-			if err := removeSandbox(ctx, runner, r.Sandbox); err != nil {
+			if err := s.removeSandbox(ctx, runner, r.Sandbox); err != nil {
 				return fsys.Wrap(fsys.Unavailable, "the sandbox of session "+text(n), err)
 			}
 		}

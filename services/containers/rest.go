@@ -33,7 +33,7 @@ func (f *file) rest(ctx context.Context) (fsys.Node, func(), error) {
 	if err := f.w.s.workspaceFree(ctx, r); err != nil {
 		return nil, nil, err
 	}
-	box, err := runner.Open(ctx, r.Sandbox)
+	box, err := runner.Open(ctx, r.Sandbox, f.w.s.owns)
 	if err != nil {
 		return nil, nil, nil // a run will say why not
 	}

@@ -122,7 +122,7 @@ func (s *Service) emptyOnce(ctx context.Context) (left bool) {
 		}
 		id, sandbox, _ := strings.Cut(p.Key[len(trashPref):], "/")
 		if r := s.config.Providers.Get(id); r != nil {
-			if err := removeSandbox(ctx, r, sandbox); err != nil {
+			if err := s.removeSandbox(ctx, r, sandbox); err != nil {
 				slog.Warn("a sandbox that was removed is left for later", "agent", s.config.Agent, "provider", id, "err", err)
 				left = true
 				continue
@@ -136,10 +136,10 @@ func (s *Service) emptyOnce(ctx context.Context) (left bool) {
 	return left
 }
 
-func removeSandbox(ctx context.Context, r *provider.Runner, id string) error {
+func (s *Service) removeSandbox(ctx context.Context, r *provider.Runner, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fsys.E(fsys.Timeout, "the provider "+r.ID()+" does not answer"))
 	defer cancel()
-	box, err := r.Open(ctx, id)
+	box, err := r.Open(ctx, id, s.owns)
 	if err == nil {
 		err = box.Remove(ctx)
 	}

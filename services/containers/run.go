@@ -407,3 +407,10 @@ func ParseSandboxName(name string) (owner string, n int64, ok bool) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	return owner, n, ok && err == nil
 }
+
+// owns reports whether the sandbox of this name is the agent's. An id in a
+// record is not enough: records can come from elsewhere.
+func (s *Service) owns(name string) bool {
+	owner, _, ok := ParseSandboxName(name)
+	return ok && owner == s.config.Owner
+}

@@ -13,6 +13,10 @@ import (
 // when nobody looks at its files.
 const unseen = 10 * time.Second
 
+// startAgainTimeout is how long a sandbox may take to run for its files: others
+// who look wait meanwhile.
+const startAgainTimeout = time.Minute
+
 // sight is the sandbox of a session as its files are looked at: the one that
 // runs, or, when the session has ended, one that is made to run for that.
 type sight struct {
@@ -68,11 +72,13 @@ func (w *session) lookAgain(ctx context.Context) (fsys.Node, uint64, func(), err
 
 // startAgain makes the sandbox of w, which has ended, run for its files.
 func (w *session) startAgain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startAgainTimeout, fsys.E(fsys.Timeout, "the sandbox does not start"))
+	defer cancel()
 	r := w.record()
 	runner := w.s.config.Providers.Get(r.Provider)
 	switch {
 	case r.Sandbox == "":
-		return fsys.E(fsys.NotExist, "the session has no files: it ended before its sandbox was made")
+		return fsys.E(fsys.NotExist, "the session has no files: it ended before its sandbox was made, or it ran on another daemon")
 	case runner == nil:
 		return fsys.E(fsys.Unavailable, w.s.config.Providers.None(r.Provider))
 	case w.s.life.Err() != nil:
@@ -81,7 +87,7 @@ func (w *session) startAgain(ctx context.Context) error {
 	if err := w.s.workspaceFree(ctx, r); err != nil {
 		return err
 	}
-	box, err := runner.Open(ctx, r.Sandbox)
+	box, err := runner.Open(ctx, r.Sandbox, w.s.owns)
 	if missing(err) {
 		return fsys.E(fsys.Unavailable, "the sandbox of the session is not there any more")
 	}

@@ -140,7 +140,7 @@ func (s *Service) freeWorkspace(ctx context.Context, r *provider.Runner, name st
 	if w := s.sessions.Known(ws.Last); w != nil {
 		w.closeSight(true)
 	}
-	if err := removeSandbox(ctx, r, ws.Sandbox); err != nil {
+	if err := s.removeSandbox(ctx, r, ws.Sandbox); err != nil {
 		return fsys.Wrap(fsys.Unavailable, "the sandbox that had the workspace before", err)
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {

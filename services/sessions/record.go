@@ -85,6 +85,9 @@ const (
 	saidPrefix   = "said/"  // the log of the transcript
 )
 
+// Arrive returns what becomes of a record that comes from elsewhere.
+func Arrive(p store.Pair) ([]store.Pair, error) { return keep.Arrive(p, queuePref) }
+
 func recordKey(n int64) string         { return recPrefix + keep.Padded(n) }
 func queuePrefix(n int64) string       { return queuePref + keep.Padded(n) + "/" }
 func promptKey(n, prompt int64) string { return queuePrefix(n) + keep.Padded(prompt) }

@@ -52,7 +52,7 @@ func benched(b *testing.B) (*bwrap.Provider, containers.Spec) {
 }
 
 func opened(b *testing.B, p *bwrap.Provider, id string) *containers.Box {
-	box, err := containers.NewRunner("test", p).Open(b.Context(), id)
+	box, err := containers.NewRunner("test", p).Open(b.Context(), id, func(string) bool { return true })
 	if err == nil {
 		err = box.Start(b.Context())
 	}

@@ -102,7 +102,7 @@ func TestManyAtOnce(t *testing.T) {
 				t.Errorf("Create: %v", err)
 				return
 			}
-			box, err := containers.NewRunner("docker", b).Open(t.Context(), s.ID())
+			box, err := containers.NewRunner("docker", b).Open(t.Context(), s.ID(), func(string) bool { return true })
 			if err == nil {
 				err = box.Start(t.Context())
 			}

@@ -159,7 +159,7 @@ func (b *bench) box(spec containers.Spec) *containers.Box {
 
 func (b *bench) start(id string) *containers.Box {
 	b.t.Helper()
-	box, err := containers.NewRunner("docker", b).Open(b.t.Context(), id)
+	box, err := containers.NewRunner("docker", b).Open(b.t.Context(), id, func(string) bool { return true })
 	if err != nil {
 		b.t.Fatalf("Open: %v", err)
 	}

@@ -50,6 +50,17 @@ func (p *Provider) Open(ctx context.Context, id string) (containers.Sandbox, err
 
 func (s *sandbox) ID() string { return s.id }
 
+func (s *sandbox) Name(ctx context.Context) (string, error) {
+	found, err := s.p.api.ContainerInspect(ctx, s.id)
+	if missing(err) {
+		return "", fsys.E(fsys.NotExist, "the sandbox has been removed")
+	}
+	if err != nil {
+		return "", s.p.fail("looking at the sandbox", err)
+	}
+	return found.Config.Labels[labelName], nil
+}
+
 func (s *sandbox) Start(ctx context.Context) (net.Conn, error) {
 	if !s.begin() {
 		return nil, fsys.E(fsys.Busy, "the sandbox is being started")

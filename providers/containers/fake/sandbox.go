@@ -5,6 +5,8 @@ package fake
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -24,6 +26,14 @@ type sandbox struct {
 }
 
 func (s *sandbox) ID() string { return s.id }
+
+func (s *sandbox) Name(context.Context) (string, error) {
+	spec, err := s.spec()
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fsys.E(fsys.NotExist, "there is no such sandbox")
+	}
+	return spec.Name, err
+}
 
 func (s *sandbox) spec() (spec containers.Spec, err error) {
 	text, err := os.ReadFile(filepath.Join(s.dir, specFile))

@@ -71,6 +71,9 @@ func (s *Sandbox) place(ctx context.Context) (Place, error) {
 
 func (s *Sandbox) ID() string { return s.id }
 
+// Name says whose it is; see [containers.Sandbox].
+func (s *Sandbox) Name(context.Context) (string, error) { return s.name(), nil }
+
 func (s *Sandbox) name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

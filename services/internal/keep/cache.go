@@ -2,11 +2,14 @@ package keep
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"weak"
+
+	"agent9/fsys"
 )
 
 // A Cache has the work that is in memory, so that there is one of a number at
@@ -99,10 +102,14 @@ func (c *Cache[T]) get(n int64) *T {
 	return c.known[n].Value()
 }
 
+// maxStale is how often in a row a record may be out of date before it is taken
+// to be wrong.
+const maxStale = 100
+
 // Get returns work n. If it is not in memory, load reads it: ended is false if
 // what it read has not ended, and is therefore out of date.
 func (c *Cache[T]) Get(ctx context.Context, n int64, load func() (w *T, ended bool, err error)) (*T, error) {
-	for ctx.Err() == nil {
+	for stale := 0; ctx.Err() == nil; {
 		c.mu.Lock()
 		w, removed := c.get(n), c.removed
 		c.mu.Unlock()
@@ -114,6 +121,10 @@ func (c *Cache[T]) Get(ctx context.Context, n int64, load func() (w *T, ended bo
 			return nil, err
 		}
 		if !ended {
+			// It has ended since, or began just now: the next look shows which.
+			if stale++; stale == maxStale {
+				return nil, fsys.E(fsys.Internal, fmt.Sprintf("the record of %d says that it has not ended, but nothing runs of it", n))
+			}
 			continue
 		}
 		if w, ok := c.know(n, w, removed); ok {

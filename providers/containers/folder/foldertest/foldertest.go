@@ -76,7 +76,7 @@ func Box(t *testing.T, p containers.Provider, spec containers.Spec) *containers.
 // Open returns a sandbox that was made before. It goes with the test.
 func Open(t *testing.T, p containers.Provider, id string) *containers.Box {
 	t.Helper()
-	box, err := containers.NewRunner("test", p).Open(t.Context(), id)
+	box, err := containers.NewRunner("test", p).Open(t.Context(), id, func(string) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func (d Driver) daemon(dir string) error {
 	if err != nil {
 		return err
 	}
-	box, err := containers.NewRunner("test", p).Open(ctx, sandbox.ID())
+	box, err := containers.NewRunner("test", p).Open(ctx, sandbox.ID(), func(string) bool { return true })
 	if err == nil {
 		err = box.Start(ctx)
 	}
@@ -206,7 +206,7 @@ func Once(t *testing.T, p containers.Provider) {
 		t.Error(err)
 		return
 	}
-	box, err := containers.NewRunner("test", p).Open(ctx, sandbox.ID())
+	box, err := containers.NewRunner("test", p).Open(ctx, sandbox.ID(), func(string) bool { return true })
 	if err == nil {
 		err = box.Start(ctx)
 	}
