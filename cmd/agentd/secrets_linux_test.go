@@ -116,7 +116,7 @@ func TestSecretsStayIn(t *testing.T) {
 	r := d.root()
 	r.mkdir("agents", "alice")
 	r.write("agents/alice/budget/limits", `{"per_day_microusd":1000000000}`)
-	r.write("agents/alice/compute/policy", `{"max_attempts":1,"default_price":{}}`)
+	r.write("agents/alice/compute/policy", `{"max_attempts":1,"default_price":{"input_microusd":0,"output_microusd":0}}`)
 	r.write("agents/alice/containers/policy", `{"network":true}`)
 
 	// What comes in later.

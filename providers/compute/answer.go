@@ -129,7 +129,7 @@ type (
 // WireUsage is usage in OpenAI's form.
 type WireUsage struct {
 	Prompt     int64       `json:"prompt_tokens"`
-	Completion int64       `json:"completion_tokens"`
+	Completion *int64      `json:"completion_tokens"`
 	Total      int64       `json:"total_tokens"`
 	Details    *WireCached `json:"prompt_tokens_details,omitempty"`
 }
@@ -138,9 +138,17 @@ type WireCached struct {
 	Cached int64 `json:"cached_tokens"`
 }
 
-// Usage returns u as this package counts.
-func (u WireUsage) Usage() Usage {
-	usage := Usage{Input: u.Prompt, Output: u.Completion}
+// Usage returns u, which is of work of kind, as this package counts. A count of
+// the answer that is not there, where there is an answer, is -1: see
+// [Usage.Counts].
+func (u WireUsage) Usage(kind Kind) Usage {
+	usage := Usage{Input: u.Prompt}
+	switch {
+	case u.Completion != nil:
+		usage.Output = *u.Completion
+	case kind != Embeddings:
+		usage.Output = -1
+	}
 	if u.Details != nil {
 		usage.Cached = u.Details.Cached
 	}
@@ -148,7 +156,7 @@ func (u WireUsage) Usage() Usage {
 }
 
 func wireUsage(u Usage) WireUsage {
-	w := WireUsage{Prompt: u.Input, Completion: u.Output, Total: u.Input + u.Output}
+	w := WireUsage{Prompt: u.Input, Completion: &u.Output, Total: u.Input + u.Output}
 	if u.Cached > 0 {
 		w.Details = &WireCached{u.Cached}
 	}

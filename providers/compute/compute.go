@@ -65,7 +65,9 @@ type Model struct {
 
 // Price is what a million tokens cost.
 type Price struct {
-	Input  budget.Micros `json:"input_microusd"`
+	Input budget.Micros `json:"input_microusd"`
+	// Cached is for input that the provider read from its cache; 0 is as
+	// Input.
 	Cached budget.Micros `json:"cached_input_microusd"`
 	Output budget.Micros `json:"output_microusd"`
 	// Write is for tokens that are put into the provider's cache; 0 is as
@@ -111,6 +113,15 @@ type Chunk struct {
 // Says reports whether c has something of an answer, and not only tells of it.
 func (c Chunk) Says() bool {
 	return c.Text != "" || c.Reasoning != "" || c.Refusal != "" || len(c.ToolCalls) > 0 || len(c.Thinking) > 0 || c.Result != nil
+}
+
+// Bytes is how much of an answer is in c: text, reasoning, and calls.
+func (c Chunk) Bytes() int64 {
+	n := len(c.Text) + len(c.Reasoning) + len(c.Refusal)
+	for _, call := range c.ToolCalls {
+		n += len(call.Function.Name) + len(call.Function.Arguments)
+	}
+	return int64(n)
 }
 
 // A ToolCall is a call of a tool, or a piece of one: Arguments of the same

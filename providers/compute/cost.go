@@ -9,7 +9,8 @@ import (
 // perPrice is how many tokens a Price is for.
 const perPrice = 1_000_000
 
-// Cost is what u comes to at p, rounded up to a whole micro-dollar, and never
+// Cost is what u comes to at p, in which a price of 0 for cached input or for
+// what is written to the cache is that of input. It is rounded up to a whole micro-dollar, and never
 // more than budget.Most.
 func (p Price) Cost(u Usage) budget.Micros {
 	if p.Long != nil && u.Input > p.LongOver {
@@ -21,13 +22,70 @@ func (p Price) Cost(u Usage) budget.Micros {
 	}
 	input := max(u.Input, 0)
 	cached := min(max(u.Cached, 0), input)
+	read := p.Cached
+	if read <= 0 {
+		read = p.Input
+	}
 	written := min(max(u.Written, 0), input-cached)
 	var sum product
 	sum.add(input-cached-written, p.Input)
-	sum.add(cached, p.Cached)
+	sum.add(cached, read)
 	sum.add(written, write)
 	sum.add(u.Output, p.Output)
 	return min(sum.cost()+max(u.Fees, 0), budget.Most)
+}
+
+// How many bytes of an answer may be a token, and a few more in all: most
+// tokens have about four.
+const (
+	perToken = 16
+	spare    = 1 << 10
+)
+
+// Exceeds reports whether so many bytes of answers are more than so many tokens
+// can be.
+func Exceeds(bytes, tokens int64) bool { return (bytes-spare)/perToken > tokens }
+
+// Counts reports whether u can be what a provider counted for work of kind whose
+// answer has so many bytes. What cannot is as if nobody had counted.
+func (u Usage) Counts(kind Kind, bytes int64) bool {
+	if min(u.Input, u.Output, u.Cached, u.Written, int64(u.Fees), int64(u.Cost)) < 0 || u.Cached > u.Input || u.Written > u.Input-u.Cached {
+		return false
+	}
+	switch {
+	case u.Input == 0: // every request has a prompt
+		return false
+	case kind == Image:
+		return u.Output > 0
+	}
+	return (bytes == 0 || u.Output > 0) && !Exceeds(bytes, u.Output)
+}
+
+// Judged is u, which a server says that work of kind was whose answer has so many
+// bytes, if it [Usage.Counts]; else it is an estimate, and not negative. Drivers
+// pass on no other usage of a server.
+func (u Usage) Judged(kind Kind, bytes int64) Usage {
+	if u.Estimated = u.Estimated || !u.Counts(kind, bytes); !u.Estimated {
+		return u
+	}
+	for _, n := range []*int64{&u.Input, &u.Output, &u.Cached, &u.Written} {
+		*n = max(*n, 0)
+	}
+	u.Fees, u.Cost = max(u.Fees, 0), 0
+	return u
+}
+
+// WithOutput returns p for an answer of text: one that costs input, and nothing
+// for output, is not meant, and costs as much.
+func (p Price) WithOutput() Price {
+	if p.Output <= 0 {
+		p.Output = p.Input
+	}
+	if p.Long != nil {
+		long := p.Long.WithOutput()
+		p.Long = &long
+	}
+	return p
 }
 
 // product is a sum of tokens × price, of which perPrice are a micro-dollar.

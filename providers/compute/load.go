@@ -29,8 +29,8 @@ type Load struct {
 	Bounded         bool
 	// Percent is what the way of serving makes of the price of a token.
 	Percent int64
-	// LongCache says that the input may be put into a cache that costs twice.
-	LongCache bool
+	// Cache says that the input may be put into a cache, and LongCache into one that costs twice.
+	Cache, LongCache bool
 	// Sound says that sound goes in or out, whose tokens have another price.
 	Sound bool
 	// Fees are for uses of tools that the provider bills apart.
@@ -114,6 +114,9 @@ func (l Load) Most(p Price, tokens int64) budget.Micros {
 
 // Price is what a million tokens of a request cost where they cost p otherwise.
 func (l Load) Price(p Price) Price {
+	if l.Cache && p.Write <= 0 { // as Anthropic has it
+		p.Write = min(p.Input+p.Input/4+1, budget.Most)
+	}
 	if l.LongCache {
 		p.Write = max(p.Write, min(2*p.Input, budget.Most))
 	}
@@ -326,6 +329,7 @@ func (m *measure) picture(part map[string]any) {
 // cache notes a cache that keeps what is put into it for longer, and costs more
 // than the one of a Price.
 func (m *measure) cache(tree any) {
+	m.load.Cache = m.load.Cache || tree != nil
 	if c, ok := tree.(map[string]any); ok && c["ttl"] != nil && c["ttl"] != "5m" {
 		m.load.LongCache = true
 	}

@@ -61,6 +61,15 @@ func TestCost(t *testing.T) {
 			t.Errorf("%+v costs %d, want %d", c.usage, got, c.want)
 		}
 	}
+	if got := (compute.Price{Input: 1_000_000}).Cost(compute.Usage{Input: 10, Cached: 10}); got != 10 {
+		t.Errorf("without a price of reading it costs %d, want 10", got)
+	}
+	if got := (compute.Price{Input: 1_000_000}).WithOutput().Cost(compute.Usage{Input: 10, Output: 10}); got != 20 {
+		t.Errorf("without a price of output it costs %d, want 20", got)
+	}
+	if got := (compute.Load{Percent: 100, Cache: true}).Price(compute.Price{Input: 1_000_000}); got.Write < 1_250_000 {
+		t.Errorf("a token in the cache costs %d", got.Write)
+	}
 	if got := (compute.Price{Input: 1_000_000}).Cost(compute.Usage{Input: 10, Written: 5}); got != 10 {
 		t.Errorf("without a price of writing it costs %d, want 10", got)
 	}

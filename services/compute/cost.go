@@ -22,7 +22,11 @@ func (c *candidate) measure(p Policy, own bool) (err error) {
 	if c.load.Sound && !own {
 		return fsys.E(fsys.Invalid, "the price of sound is not known; set one for "+c.model.Name+" among prices in compute/policy")
 	}
-	price := c.load.Price(*c.list)
+	list := *c.list
+	if own && c.req.Kind != provider.Embeddings {
+		list = list.WithOutput()
+	}
+	price := c.load.Price(list)
 	c.price = &price
 	if c.load.Bounded && c.req.MaxOutput == 0 {
 		c.bound = p.DefaultMaxTokens

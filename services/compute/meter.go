@@ -17,29 +17,19 @@ type meter struct {
 	bytes int64 // that are not counted
 }
 
-// What is not counted and has so many bytes for each token, and a few more, is too long: most
-// tokens have about four.
-const (
-	perToken = 16
-	spare    = 1 << 10
-)
-
 // add counts c, and returns an error if that was too much.
 func (m *meter) add(c provider.Chunk) error {
 	if m.c.free || c.Result != nil || c.Finish != "" {
 		return nil // or it is all there
 	}
-	m.bytes += int64(len(c.Text) + len(c.Reasoning) + len(c.Refusal))
-	for _, call := range c.ToolCalls {
-		m.bytes += int64(len(call.Function.Arguments))
-	}
+	m.bytes += c.Bytes()
 	switch most := m.c.load.Usage(m.c.req.MaxOutput).Output; {
 	case c.Usage != nil && !c.Usage.Estimated:
 		m.bytes = 0
 		if m.c.price.Cost(*c.Usage) > m.hold {
 			return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped when it had cost the %s that was held for it", m.hold.Dollars()))
 		}
-	case m.c.load.Bounded && (m.bytes-spare)/perToken > most:
+	case m.c.load.Bounded && provider.Exceeds(m.bytes, most):
 		return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped, as its answer is longer than %d tokens", most))
 	}
 	return nil

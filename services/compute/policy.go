@@ -3,6 +3,7 @@ package compute
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -166,6 +167,40 @@ func (p *Policy) check() error {
 	return nil
 }
 
+// whole checks that all prices of a policy that is written say what input and
+// output cost: what is left out would cost nothing.
+func whole(doc []byte) error {
+	type price struct {
+		Input  *json.RawMessage `json:"input_microusd"`
+		Output *json.RawMessage `json:"output_microusd"`
+		Long   *price           `json:"long"`
+	}
+	var p struct {
+		Prices  map[string]*price `json:"prices"`
+		Default *price            `json:"default_price"`
+	}
+	if err := json.Unmarshal(doc, &p); err != nil {
+		return fsys.Wrap(fsys.Invalid, "policy", err)
+	}
+	if p.Prices == nil {
+		p.Prices = make(map[string]*price)
+	}
+	if p.Default != nil {
+		p.Prices["default_price"] = p.Default
+	}
+	for name, price := range p.Prices {
+		if price == nil {
+			return fsys.E(fsys.Invalid, "policy: the price of "+name+" is null; leave it out, or say what input and output cost")
+		}
+		for ; price != nil; price = price.Long {
+			if price.Input == nil || price.Output == nil {
+				return fsys.E(fsys.Invalid, "policy: the price of "+name+" needs input_microusd and output_microusd; what has no output, such as embeddings, has 0")
+			}
+		}
+	}
+	return nil
+}
+
 func checkPrice(what string, p provider.Price) error {
 	for _, m := range []budget.Micros{p.Input, p.Cached, p.Output, p.Write, budget.Micros(p.LongOver)} {
 		if m < 0 || m > budget.Most {
@@ -224,6 +259,9 @@ func storedPolicy(doc []byte) (Policy, error) {
 
 func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 	p, err := parsePolicy(doc)
+	if err == nil {
+		err = whole(doc)
+	}
 	if err != nil {
 		return err
 	}

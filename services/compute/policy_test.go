@@ -17,29 +17,32 @@ import (
 func TestPolicyIsChecked(t *testing.T) {
 	d := newDesk(t)
 	for doc, reason := range map[string]string{
-		`{"colour":"red"}`:                        `policy: unknown field "colour"`,
-		`{"max_concurrent":0}`:                    "policy: max_concurrent is from 1 to 10000, not 0",
-		`{"max_queued":-1}`:                       "policy: max_queued is from 0",
-		`{"default_max_tokens":0}`:                "policy: default_max_tokens is from 1",
-		`{"default_max_cost_microusd":5}`:         `policy: unknown field "default_max_cost_microusd"`,
-		`{"allow_fields":["["]}`:                  `policy: "[" is not a pattern for names`,
-		`{"default_timeout_ms":0}`:                "policy: default_timeout_ms is from 1",
-		`{"block_models":["["]}`:                  `policy: "[" is not a pattern for names`,
-		`{"allow_models":[""]}`:                   `policy: "" is not a pattern for names`,
-		`{"prices":{"x":{"input_microusd":-5}}}`:  "policy: the price of x is from 0",
-		`{"prices":{"x":{"input":5}}}`:            `policy: unknown field "input"`,
-		`{"default_provider":"none"}`:             "policy: default_provider: there is no provider none; there are: main",
-		`{"max_concurrent":2.5}`:                  "policy: max_concurrent: a whole number is expected, not 2.5",
-		`{"prefer":"luck"}`:                       `policy: prefer is cost, latency or quality, not "luck"`,
-		`{"fallback":[{}]}`:                       "policy: a fallback needs a provider, a model, or both",
-		`{"fallback":[{"provider":"none"}]}`:      "policy: fallback: there is no provider none; there are: main",
-		`{"idempotency_ttl":"soon"}`:              `policy: "soon" is not a time such as 90m, 24h or 30d`,
-		`{"keep_results":"-1h"}`:                  `policy: "-1h" is not a time such as 90m, 24h or 30d`,
-		`{"keep_results":"99999999d"}`:            `policy: "99999999d" is not a time such as 90m, 24h or 30d`,
-		`{"keep_results":7}`:                      "policy: keep_results: a string is expected, not a number",
-		`{"keep_bytes":-1}`:                       "policy: keep_bytes is from 0 to",
-		`{"max_attempts":0}`:                      "policy: max_attempts is from 1 to 32, not 0",
-		`{"default_price":{"input_microusd":-1}}`: "policy: default_price is from 0",
+		`{"colour":"red"}`:                       `policy: unknown field "colour"`,
+		`{"max_concurrent":0}`:                   "policy: max_concurrent is from 1 to 10000, not 0",
+		`{"max_queued":-1}`:                      "policy: max_queued is from 0",
+		`{"default_max_tokens":0}`:               "policy: default_max_tokens is from 1",
+		`{"default_max_cost_microusd":5}`:        `policy: unknown field "default_max_cost_microusd"`,
+		`{"allow_fields":["["]}`:                 `policy: "[" is not a pattern for names`,
+		`{"default_timeout_ms":0}`:               "policy: default_timeout_ms is from 1",
+		`{"block_models":["["]}`:                 `policy: "[" is not a pattern for names`,
+		`{"allow_models":[""]}`:                  `policy: "" is not a pattern for names`,
+		`{"prices":{"x":{"input_microusd":-5}}}`: "policy: the price of x is from 0",
+		`{"prices":{"x":{"input":5}}}`:           `policy: unknown field "input"`,
+		`{"default_provider":"none"}`:            "policy: default_provider: there is no provider none; there are: main",
+		`{"max_concurrent":2.5}`:                 "policy: max_concurrent: a whole number is expected, not 2.5",
+		`{"prefer":"luck"}`:                      `policy: prefer is cost, latency or quality, not "luck"`,
+		`{"fallback":[{}]}`:                      "policy: a fallback needs a provider, a model, or both",
+		`{"fallback":[{"provider":"none"}]}`:     "policy: fallback: there is no provider none; there are: main",
+		`{"idempotency_ttl":"soon"}`:             `policy: "soon" is not a time such as 90m, 24h or 30d`,
+		`{"keep_results":"-1h"}`:                 `policy: "-1h" is not a time such as 90m, 24h or 30d`,
+		`{"keep_results":"99999999d"}`:           `policy: "99999999d" is not a time such as 90m, 24h or 30d`,
+		`{"keep_results":7}`:                     "policy: keep_results: a string is expected, not a number",
+		`{"keep_bytes":-1}`:                      "policy: keep_bytes is from 0 to",
+		`{"max_attempts":0}`:                     "policy: max_attempts is from 1 to 32, not 0",
+		`{"prices":{"*":{}}}`:                    "policy: the price of * needs input_microusd and output_microusd",
+		`{"default_price":{"input_microusd":1}}`: "policy: the price of default_price needs input_microusd and output_microusd",
+		`{"prices":{"x":{"input_microusd":1,"output_microusd":1,"long":{"input_microusd":1}}}}`: "policy: the price of x needs input_microusd",
+		`{"default_price":{"input_microusd":-1}}`:                                               "policy: default_price is from 0",
 		`[]`: "policy: an object is expected, not an array",
 	} {
 		err := fsys.WriteFile(d.ctx, d.svc.Policy(), "", []byte(doc))
@@ -83,7 +86,7 @@ func TestWhoIsAsked(t *testing.T) {
 		provider.NewRunner("b", chat("small", "large:latest", "org/x")),
 		provider.NewRunner("any", chat("mine", "*")),
 		provider.NewRunner("vectors", vectors))
-	const priced = `{"default_price":{"input_microusd":1}`
+	const priced = `{"default_price":{"input_microusd":1,"output_microusd":0}`
 	for _, c := range []struct {
 		policy, request string
 		want            string // provider and model, or the refusal

@@ -391,9 +391,9 @@ func TestPricesAreKnown(t *testing.T) {
 	bubble(t, `{}`, func(d *desk) {
 		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`)), compute.Done, 2500) // as is publicly known
 		d.refused(say("x", `"model":"mine"`), fsys.Invalid, "the price of the model mine is not known; set prices or default_price in compute/policy")
-		d.policy(`{"default_price":{"input_microusd":3000000}}`)
+		d.policy(`{"default_price":{"input_microusd":3000000,"output_microusd":0}}`)
 		d.ended(d.ask(say("use 1 0;x", `"model":"mine"`)), compute.Done, 3)
-		d.policy(`{"prices":{"gpt*":{"input_microusd":1000000}}}`)
+		d.policy(`{"prices":{"gpt*":{"input_microusd":1000000,"output_microusd":0}}}`)
 		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`, `"max_cost_microusd":1000`)), compute.Done, 1000)
 	}, none)
 }

@@ -119,8 +119,8 @@ type thinking struct {
 	Signature string `json:"signature"`
 }
 
-// count takes the counts of the end, which are sums; those that are not there
-// stay as at the start.
+// count takes the counts of the end, which are sums; those of the input that are
+// not there stay as at the start. Without those of the output nothing is counted.
 func (s *stream) count(u anthropic.MessageDeltaUsage) {
 	for _, c := range []struct {
 		sum  int64
@@ -129,14 +129,18 @@ func (s *stream) count(u anthropic.MessageDeltaUsage) {
 		{u.InputTokens, &s.usage.InputTokens},
 		{u.CacheReadInputTokens, &s.usage.CacheReadInputTokens},
 		{u.CacheCreationInputTokens, &s.usage.CacheCreationInputTokens},
-		{u.OutputTokens, &s.usage.OutputTokens},
 	} {
-		if c.sum > 0 {
+		if c.sum != 0 {
 			*c.into = c.sum
 		}
 	}
+	s.usage.OutputTokens = u.OutputTokens
 	if n := u.ServerToolUse.WebSearchRequests; n > 0 {
 		s.usage.ServerToolUse.WebSearchRequests = n
+	}
+	if !u.JSON.OutputTokens.Valid() {
+		s.Usage = nil
+		return
 	}
 	s.Count(*s.tokens())
 }

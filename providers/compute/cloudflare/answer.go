@@ -52,6 +52,8 @@ func (a *answer) add(p piece) error {
 	for _, c := range p.Choices {
 		a.finish = a.finish || c.FinishReason != ""
 	}
+	usage := p.Usage // is of what is said below, too
+	p.Usage = nil
 	if err := a.Add(p.ChatEvent); err != nil {
 		return err
 	}
@@ -60,7 +62,11 @@ func (a *answer) add(p piece) error {
 		c.ToolCalls = append(c.ToolCalls, call.openai(a.calls))
 		a.calls++
 	}
-	return a.Send(c)
+	err := a.Send(c)
+	if usage != nil {
+		a.Count(usage.Usage(a.Req.Kind))
+	}
+	return err
 }
 
 // plain is a value as a text: that of a string without its quotes.

@@ -56,7 +56,7 @@ func (s *Stream) Add(e ChatEvent) error {
 		}
 	}
 	if e.Usage != nil {
-		u := e.Usage.Usage()
+		u := e.Usage.Usage(s.Req.Kind)
 		s.Count(u)
 	}
 	return nil

@@ -59,10 +59,7 @@ type Stream struct {
 // Send emits c, unless there is nothing in it.
 func (s *Stream) Send(c compute.Chunk) error {
 	s.finished = s.finished || c.Finish != ""
-	grown := len(c.Text) + len(c.Reasoning) + len(c.Refusal)
-	for _, call := range c.ToolCalls {
-		grown += len(call.Function.Name) + len(call.Function.Arguments)
-	}
+	grown := int(c.Bytes())
 	s.size += grown
 	if grown == 0 && c.Finish == "" && len(c.ToolCalls) == 0 && len(c.Thinking) == 0 && c.Result == nil {
 		return nil
@@ -71,8 +68,13 @@ func (s *Stream) Send(c compute.Chunk) error {
 	return s.Emit(c)
 }
 
-// Count takes what the server says that it was until here.
-func (s *Stream) Count(u compute.Usage) { s.Usage, s.counted = &u, s.size }
+// Count takes what the server says that it was until here. The last word counts:
+// if that cannot be, nothing was counted.
+func (s *Stream) Count(u compute.Usage) {
+	if s.Usage, s.counted = &u, s.size; !u.Counts(s.Req.Kind, int64(s.size)) {
+		s.Usage = nil
+	}
+}
 
 // End returns what the stream that ended with err has used. One that ended
 // without saying why was cut off.
@@ -86,9 +88,10 @@ func (s *Stream) End(err error) (compute.Usage, error) {
 	}
 	if s.Usage != nil {
 		usage = *s.Usage
-	}
-	if err != nil && s.Usage != nil {
-		usage.Output += int64(s.size - s.counted) // what has come since
+		if s.size > s.counted { // that was not all
+			usage.Output += int64(s.size - s.counted)
+			usage.Estimated = true
+		}
 	}
 	if err != nil {
 		return usage, err

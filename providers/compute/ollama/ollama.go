@@ -145,9 +145,12 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.St
 		if e.Done {
 			c.Finish = finish(e.Reason, calls)
 			s.Done = true
+		}
+		err := s.Send(c)
+		if e.Done {
 			e.count(s)
 		}
-		if err := s.Send(c); err != nil || e.Done {
+		if err != nil || e.Done {
 			return err
 		}
 	}
@@ -164,10 +167,10 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.St
 func (c counts) count(s *httpapi.Stream) {
 	switch {
 	case c.Prompt > 0 && c.Eval > 0:
-		s.Usage = &compute.Usage{Input: c.Prompt, Output: c.Eval}
+		s.Count(compute.Usage{Input: c.Prompt, Output: c.Eval})
 	case c.Eval > 0:
 		in := compute.Estimate(s.Req, 0).Input
-		s.Usage = &compute.Usage{Input: in, Output: c.Eval, Estimated: true}
+		s.Count(compute.Usage{Input: in, Output: c.Eval, Estimated: true})
 	case c.Prompt > 0:
 		s.Prompt = &compute.Usage{Input: c.Prompt}
 	}

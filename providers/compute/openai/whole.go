@@ -61,14 +61,14 @@ func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Resp
 		if size == 0 {
 			chunk.ID, chunk.Model = r.ID, r.Model
 		}
-		size += len(chunk.Text) + len(chunk.Reasoning) + len(chunk.Refusal)
+		size += int(chunk.Bytes())
 		if err := emit(chunk); err != nil {
 			return compute.Estimate(req, size), err
 		}
 	}
 	used = compute.Estimate(req, size)
 	if r.Usage != nil {
-		used = r.Usage.Usage()
+		used = r.Usage.Usage(req.Kind).Judged(req.Kind, int64(size))
 	}
 	return used, emit(compute.Chunk{Usage: &used, Result: httpapi.OneLine(raw)})
 }
