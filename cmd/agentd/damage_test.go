@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	_ "embed"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -148,4 +149,35 @@ func TestChangedRecords(t *testing.T) {
 	if _, out := d.offline(nil, "fsck", d.data()); !strings.Contains(out, "inbox/"+id) {
 		t.Errorf("fsck: %s", out)
 	}
+}
+
+// A damaged message is in the way of no other, and can be removed.
+func TestDamagedMessage(t *testing.T) {
+	d := startDaemon(t)
+	r := d.root()
+	r.mkdir("agents", "alice")
+	for i, text := range []string{"first text", "second text", "third text"} {
+		r.write("agents/alice/inbox/new", fmt.Sprintf(`{"id":"m%d","body":"%s"}`, i+1, text))
+	}
+	d.stop()
+	d.change("first text", "First text")
+	d.start()
+	r = d.root()
+	has(t, "next", r.read("agents/alice/inbox/next"), "second text")
+	has(t, "the events", r.read("agents/alice/logs/recent"), `"inbox.damaged"`)
+	equal(t, "inbox", r.list("agents/alice/inbox"), "new next head taken ctl m1 m3")
+	if got, err := r.tryRead("agents/alice/inbox/m1"); err == nil {
+		t.Errorf("the damaged message is read: %s", got)
+	}
+	if err := r.tryWrite("agents/alice/inbox/new", `{"id":"m1","body":"anew"}`); err == nil || !strings.Contains(err.Error(), "it is damaged: remove it") {
+		t.Errorf("a message with the id of a damaged one: %v", err)
+	}
+	r.write("agents/alice/config", d.config("note", ""))
+	r.until("alice", "state/log", "message third text")
+	r.until("alice", "status", `"inbox":1,`)
+	r.remove("agents/alice/inbox/m1")
+	equal(t, "inbox", r.list("agents/alice/inbox"), inboxFiles)
+	r.until("alice", "status", `"inbox":0,`)
+	d.stop()
+	d.clean(d.data())
 }

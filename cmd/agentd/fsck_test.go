@@ -409,7 +409,7 @@ func TestAgentctlBackup(t *testing.T) {
 	}
 	dir := filepath.Join(d.dir, "copy")
 	unpack(t, out.String(), dir)
-	if status, said := d.offline(nil, "fsck", dir); status != 0 || !strings.Contains(said, "keys and secrets are not checked: the master key") {
+	if status, said := d.offline(nil, "fsck", dir); status != 1 || !strings.Contains(said, "keys and secrets are not checked, and agentd would not start: the master key") || strings.Contains(said, "nothing is wrong") {
 		t.Errorf("fsck without the master key: status %d, and it said:\n%s", status, said)
 	}
 	token := d.root().ask("ctl", "token * r,/backup:-")

@@ -44,6 +44,8 @@ func TestHalfWrittenJSON(t *testing.T) {
 		{"inbox/new", `{"subject": 1}`, `unknown field \"subject\"`},
 		{"config", `{"acept": []}`, `unknown field \"acept\"`},
 		{"config", `{"mounts": {"/nowhere": "disabled"}}`, "nothing is mounted at /nowhere"},
+		{"config", `{"inbox": {"limit": 0}}`, "inbox.limit must be from 1 to 1048576"},
+		{"config", `{"deadletter": {"limit": 0}}`, "deadletter.limit must be from 1 to 1048576"},
 		{"config", `{"inbox": {"overflow": "burn"}}`, "overflow must be deadletter, drop-oldest or refuse"},
 		{"config", `hello`, "this file takes a JSON object; nothing was changed"},
 		{"ctl", "dance", "unknown command dance"},

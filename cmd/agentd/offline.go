@@ -60,7 +60,8 @@ A record whose checksum is wrong is named with the file that it belongs to. What
 agentd without checksums wrote gets one as it is written again; --reseal gives one to
 all of it now, and may be interrupted.
 
-Exit status: 0 nothing is wrong, or all was mended; 1 something is; 2 it cannot be checked:
+Exit status: 0 nothing is wrong, or all was mended; 1 something is, or the
+master key is not here; 2 it cannot be checked:
 a daemon uses the directory, or there is no whole database in it.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "repair", Usage: "mend what can be mended without losing anything"},
@@ -118,9 +119,12 @@ func fsck(ctx context.Context, data string, repair bool, out printer) error {
 		return err
 	}
 	defer db.Close()
-	ring, err := ringToCheck(ctx, data, db, out)
+	ring, locked, err := ringToCheck(ctx, data, db)
 	if err != nil {
 		return err
+	}
+	if locked != nil {
+		fmt.Fprintln(out, "keys and secrets are not checked, and agentd would not start: "+fsys.ReasonOf(locked))
 	}
 	mended, left := 0, 0
 	for round := 1; ; round++ {
@@ -153,6 +157,9 @@ func fsck(ctx context.Context, data string, repair bool, out printer) error {
 	if mended > 0 {
 		fmt.Fprintf(out, "%d mended\n", mended)
 	}
+	if locked != nil {
+		left++
+	}
 	if left > 0 {
 		return ended{statusFindings, fsys.E(fsys.Internal, fmt.Sprintf("%s: %d findings", data, left))}
 	}
@@ -182,28 +189,26 @@ func say(out printer, f check.Finding, repair bool, err error) {
 	fmt.Fprintln(out, line)
 }
 
-// ringToCheck returns what opens keys and secrets, or nil when it is not here,
-// which is said.
-func ringToCheck(ctx context.Context, data string, db store.Updater, out printer) (*identity.KeyRing, error) {
+// ringToCheck returns what opens keys and secrets, or nil and why that is not
+// here.
+func ringToCheck(ctx context.Context, data string, db store.Updater) (ring *identity.KeyRing, locked, err error) {
 	passphrase, err := identity.TakePassphrase()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	st := store.Sub(db, host.KeyRingPart)
 	if has, err := identity.HasRing(ctx, st); err != nil || !has {
-		return nil, nil // a finding of its own
+		return nil, nil, nil // a finding of its own
 	}
-	var ring *identity.KeyRing
 	if len(passphrase) > 0 {
 		ring, err = identity.RingFromPassphrase(ctx, st, passphrase)
 	} else {
 		ring, err = identity.RingFromFile(ctx, st, filepath.Join(data, keyFile))
 	}
 	if err != nil {
-		fmt.Fprintln(out, "keys and secrets are not checked: "+fsys.ReasonOf(err))
-		return nil, nil
+		return nil, err, nil
 	}
-	return ring, nil
+	return ring, nil, nil
 }
 
 func rekeyCommand() *cli.Command {

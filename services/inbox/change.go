@@ -161,6 +161,12 @@ func (c *change) known(m Message) (bool, error) {
 		return false, err
 	}
 	l, err := c.letter(m.ID)
+	if err == nil {
+		err = store.Lend(c.ctx, c.tx, lineKey(m.ID), func([]byte) error { return nil })
+	}
+	if errors.Is(err, store.ErrDamaged) {
+		return false, fsys.E(fsys.Internal, "there is a message "+m.ID+" already, and it is damaged: remove it, or choose another id")
+	}
 	from := l.From
 	if errors.Is(err, fsys.NotExist) {
 		var owner string
@@ -286,8 +292,13 @@ func (c *change) remove(q queue, id string, place uint64, event string) error {
 	if l.Queue != q || l.Place != place {
 		return fsys.NotExist
 	}
+	return c.erase(q, id, l, event)
+}
+
+// erase is remove of a message that is where l says, which it does not read.
+func (c *change) erase(q queue, id string, l letter, event string) error {
 	c.count(l, -1)
-	for _, key := range []string{q.key(place), letterKey(id), lineKey(id)} {
+	for _, key := range []string{q.key(l.Place), letterKey(id), lineKey(id)} {
 		if err := c.tx.Delete(c.ctx, key); err != nil {
 			return err
 		}

@@ -30,14 +30,15 @@ func (in *Inbox) Claim(ctx context.Context, skip func(from fsys.Caller) bool) (*
 		if !in.claim(c.place, true) {
 			continue
 		}
-		line, err := in.st.Get(ctx, lineKey(string(p.Value)))
+		line, err := in.line(ctx, string(p.Value), c.place)
 		if err == nil {
 			err = fsys.Wrap(fsys.Internal, "the stored message "+string(p.Value)+" cannot be read", json.Unmarshal(line, &c.Message))
 		}
 		switch {
 		case err == nil && (skip == nil || !skip(c.From)):
 			return c, nil
-		case err != nil && !errors.Is(err, fsys.NotExist): // else it went since the list was read
+		// Else it went since the list was read, or is passed over.
+		case err != nil && !errors.Is(err, fsys.NotExist) && !errors.Is(err, store.ErrDamaged):
 			c.Release()
 			return nil, err
 		}
@@ -106,6 +107,9 @@ func (in *Inbox) Waiting(ctx context.Context, tx store.Store, skip func(from fsy
 	for p, err := range store.All(ctx, s, string(waiting)) {
 		if err != nil {
 			return false, false, err
+		}
+		if in.isDamaged(place(p.Key)) {
+			continue
 		}
 		if skip != nil {
 			l, err := store.GetJSON[letter](ctx, s, letterKey(string(p.Value)))

@@ -105,10 +105,11 @@ type Inbox struct {
 	dead *fsys.Table
 	turn chan struct{} // held by who waits at next and is served first
 
-	mu    sync.Mutex
-	ended bool
-	taken map[uint64]bool // the messages that a handle on next holds, by place
-	grown chan struct{}   // made by who waits, closed when there may be more
+	mu      sync.Mutex
+	ended   bool
+	taken   map[uint64]bool // the messages that a handle on next holds, by place
+	damaged map[uint64]bool // those that were found to be
+	grown   chan struct{}   // made by who waits, closed when there may be more
 }
 
 // New returns the inbox that is kept in st, which may be empty. It reads

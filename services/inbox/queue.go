@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,10 @@ func (p *queueDir) Stat(context.Context) (fsys.Info, error) { return fsys.Info{P
 
 func (p *queueDir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	l, err := store.GetJSON[letter](ctx, p.in.st, letterKey(name))
+	if errors.Is(err, store.ErrDamaged) { // it can be removed
+		at, err := p.in.find(ctx, p.queue, name)
+		return &messageFile{p.in, p.queue, name, at}, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +72,9 @@ var _ fsys.Remover = (*messageFile)(nil)
 func (p *messageFile) Stat(ctx context.Context) (fsys.Info, error) {
 	info, err := fsys.Text(p.contents).Stat(ctx)
 	info.Gen = p.place
+	if errors.Is(err, store.ErrDamaged) {
+		err = nil // it is there: that it cannot be read is for who reads it
+	}
 	return info, err
 }
 
@@ -106,6 +114,9 @@ func (p *messageFile) contents(ctx context.Context) ([]byte, error) {
 // Remove acknowledges a message that waits, also while somebody reads it,
 // discards one in deadletter, and forgets one that was taken.
 func (p *messageFile) Remove(ctx context.Context) error {
+	if done, err := p.in.removeDamaged(ctx, p.queue, p.id, p.place); done || err != nil {
+		return err
+	}
 	return p.in.update(ctx, func(c *change) error {
 		switch p.queue {
 		case dead:

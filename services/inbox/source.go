@@ -208,14 +208,15 @@ func (in *Inbox) oldest(ctx context.Context, take bool) (*given, error) {
 		if !in.claim(d.place, take) {
 			continue
 		}
-		d.line, err = in.st.Get(ctx, lineKey(d.id))
+		d.line, err = in.line(ctx, d.id, d.place)
 		if err == nil {
 			return d, nil
 		}
 		if take {
 			in.release(d.place)
 		}
-		if !errors.Is(err, fsys.NotExist) { // else it went since the list was read
+		// Else it went since the list was read, or is passed over.
+		if !errors.Is(err, fsys.NotExist) && !errors.Is(err, store.ErrDamaged) {
 			return nil, err
 		}
 	}

@@ -103,6 +103,24 @@ func ParseConfig(doc []byte) (Config, error) {
 	return c, nil
 }
 
+// checkLimits refuses a limit of 0, which older daemons stored and took for the
+// default.
+func checkLimits(doc []byte) error {
+	var c map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &c); err != nil {
+		return err
+	}
+	for _, name := range []string{"inbox", "deadletter"} {
+		var q struct {
+			Limit *int `json:"limit"`
+		}
+		if json.Unmarshal(c[name], &q) == nil && q.Limit != nil && *q.Limit == 0 {
+			return fsys.E(fsys.Invalid, name+".limit must be from 1 to 1048576")
+		}
+	}
+	return nil
+}
+
 // IsSetting reports whether what is stored at key is what the operator has set,
 // and not what the agent did: a copy of an agent is given it.
 func IsSetting(key string) bool { return key == configKey }
@@ -133,6 +151,9 @@ func (s *Service) ConfigFile() fsys.Node {
 
 func (s *Service) saveConfig(ctx context.Context, doc []byte) error {
 	c, err := ParseConfig(doc)
+	if err == nil {
+		err = checkLimits(doc)
+	}
 	if err != nil {
 		return err
 	}

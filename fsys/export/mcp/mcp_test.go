@@ -187,6 +187,8 @@ func TestTools(t *testing.T) {
 			{"read", args{"path": "/README", "offset": 99}, `{"encoding":"utf-8","ended":true,"kind":"file","more":false,"next_offset":99,"offset":99,"path":"/README","text":""}`},
 			{"read", args{"path": "/bytes"}, `{"encoding":"base64","ended":true,"kind":"file","more":false,"next_offset":3,"offset":0,"path":"/bytes","text":"/wAB"}`},
 			{"read", args{"path": "/ctl"}, `{"encoding":"utf-8","ended":true,"kind":"message","more":false,"next_offset":3,"offset":0,"path":"/ctl","text":"go\n"}`},
+			{"read", args{"path": "/whole"}, `{"encoding":"utf-8","ended":true,"kind":"stream","more":false,"next_offset":9,"offset":0,"path":"/whole","text":"all of it"}`},
+			{"read", args{"path": "/whole", "offset": 9}, `{"encoding":"utf-8","ended":true,"kind":"stream","more":false,"next_offset":9,"offset":9,"path":"/whole","text":""}`},
 			{"read", args{"path": "/log"}, `{"encoding":"utf-8","ended":false,"kind":"stream","more":false,"next_offset":4,"offset":0,"path":"/log","text":"one\n"}`},
 			{"read", args{"path": "/goals"}, "is-directory: /goals: this is a directory: list it"},
 			{"read", args{"path": "/echo"}, "busy: /echo: this file answers requests: call it with one"},

@@ -147,6 +147,7 @@ func (t *tree) readPart(ctx context.Context, p string, off int64, most int) (chu
 		// A stream may make a reader wait for what is not there yet.
 		there := max(0, info.Size-off)
 		c.More = there > int64(most)
+		c.Ended = info.Ended && !c.More
 		if most = int(min(int64(most), there)); most == 0 {
 			c.set(nil)
 			return c, nil

@@ -97,11 +97,15 @@ func (h *resultHandle) Close() error { return nil }
 
 func (h *resultHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	select {
-	case <-h.r.Done:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+	case <-h.r.Done: // first, as what is there is also for who cannot wait
+	default:
+		select {
+		case <-h.r.Done:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 	}
-	text, err := h.load(ctx)
+	text, err := h.load(context.WithoutCancel(ctx))
 	switch {
 	case err != nil:
 		return 0, err
