@@ -44,6 +44,9 @@ func CheckTree(ctx context.Context, root fsys.Node, want ...string) error {
 func LookAtTree(ctx context.Context, root fsys.Node, begin func(path string)) error {
 	c := &checker{ctx: ctx, begin: begin}
 	info, err := root.Stat(ctx)
+	if ctx.Err() != nil {
+		return nil // the end of ctx is no finding
+	}
 	if err != nil {
 		return err
 	}

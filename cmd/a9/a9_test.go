@@ -72,7 +72,7 @@ func TestCommands(t *testing.T) {
 		{"help", "", 0, usage, ""},
 		{"fetch", "", 2, "", `a9: there is no command "fetch"`},
 		{"cat", "", 2, "", "a9: cat: PATH is missing"},
-		{"status x", "", 2, "", `a9: status: "x" is too much`},
+		{"status x", "", 2, "", `a9: status: unexpected argument "x"`},
 	} {
 		var out, errOut strings.Builder
 		code := run(t.Context(), strings.Fields(c.args), strings.NewReader(c.in), &out, &errOut)

@@ -108,7 +108,7 @@ func perform(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	case n < c.least:
 		return usagef("%s: PATH is missing; see a9 help", args[0])
 	case c.most >= 0 && n > c.most:
-		return usagef("%s: %q is too much; see a9 help", args[0], args[c.most+1])
+		return usagef("%s: unexpected argument %q; see a9 help", args[0], args[c.most+1])
 	}
 	s, err := dial(ctx, in, out)
 	if err != nil {

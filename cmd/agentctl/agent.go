@@ -68,6 +68,18 @@ func (s *session) agentAnd(what string) (dir string, rest []string, err error) {
 	return dir, args[1:], nil
 }
 
+// elsewhere adds to err, of a walk to p, that p is below agents/, if it is.
+func (s *session) elsewhere(p string, err error) error {
+	if fsys.CodeOf(err) != fsys.NotExist {
+		return err
+	}
+	there := join("agents", p)
+	if _, other := s.walk(there); other != nil {
+		return err
+	}
+	return fsys.E(fsys.NotExist, words(err)+"; did you mean "+there+"?")
+}
+
 // A statusReport is what the commands use of an agent's status file.
 type statusReport struct {
 	Name    string `json:"name"`

@@ -10,7 +10,7 @@ func TestAgents(t *testing.T) {
 	h := newHost(t)
 	c := console{t: t, addr: h.serve()}
 	c.ok("", "create", "alice", "bob")
-	c.want(output{4, "", "agentctl: alice: File exists\nagentctl: a/b: a name cannot contain / or NUL\n"}, "create", "alice", "a/b", "carol")
+	c.want(output{4, "", "agentctl: there is an agent alice already\nagentctl: a/b: a name cannot contain / or NUL\n"}, "create", "alice", "a/b", "carol")
 	c.ok("NAME   STATE   INBOX  JOBS  SPENT  LEFT\n"+
 		"alice  active  2      3     $1.50  $0.995\n"+
 		"bob    active  2      3     $1.50  $0.995\n"+

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -120,8 +122,8 @@ func meant(name string, list []*cli.Command) string {
 	return "; did you mean " + best + "?"
 }
 
-func usageFailed(_ *cli.Context, err error, _ bool) error {
-	return usagef("%v; see agentctl --help", err)
+func usageFailed(c *cli.Context, err error, _ bool) error {
+	return refusedFlag(c, err)
 }
 
 func version() string {
@@ -153,6 +155,10 @@ func interspersed(app *cli.App, args []string) []string {
 	front, rest := append([]string(nil), args[:i+1]...), args[i+1:]
 	var words []string
 	for ; len(rest) > 0; rest = rest[1:] {
+		if n := globalFlag(app.Flags, flags, rest); n > 0 {
+			at := len(args) - len(rest)
+			return interspersed(app, slices.Concat(args[:i], args[at:at+n], args[i:at], args[at+n:]))
+		}
 		switch {
 		case rest[0] == "--":
 			return append(append(append(front, "--"), words...), rest[1:]...)
@@ -163,13 +169,31 @@ func interspersed(app *cli.App, args []string) []string {
 		case !isFlag(rest[0]):
 			words = append(words, rest[0])
 			continue
-		case takesValue(flags, rest[0]) && len(rest) > 1:
+		case takesValue(flags, rest[0]) && len(rest) == 1:
+			return append(front, rest[0]) // which the parser refuses
+		case takesValue(flags, rest[0]):
 			front = append(front, rest[0])
 			rest = rest[1:]
 		}
 		front = append(front, rest[0])
 	}
 	return append(front, words...)
+}
+
+// globalFlag is how many of the words that rest begins with are one of the
+// flags of all commands, with its value; 0 if the command has its own of that name.
+func globalFlag(global, own []cli.Flag, rest []string) int {
+	if !isFlag(rest[0]) || rest[0] == "--" {
+		return 0
+	}
+	name, _, whole := strings.Cut(rest[0], "=")
+	if flagNamed(own, name) != nil || flagNamed(global, name) == nil {
+		return 0
+	}
+	if !whole && takesValue(global, name) && len(rest) > 1 {
+		return 2
+	}
+	return 1
 }
 
 // ownWords is how many of the arguments come before the command that is to be
@@ -190,17 +214,17 @@ func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
 // takesValue reports whether arg is a flag whose value is the next argument.
 func takesValue(flags []cli.Flag, arg string) bool {
-	name := arg[1:]
-	if name[0] == '-' {
-		name = name[1:]
-	}
+	d, ok := flagNamed(flags, arg).(cli.DocGenerationFlag)
+	return ok && d.TakesValue()
+}
+
+// flagNamed returns the flag that arg is, without a value; nil if it is none.
+func flagNamed(flags []cli.Flag, arg string) cli.Flag {
+	name := strings.TrimPrefix(arg[1:], "-")
 	for _, f := range flags {
-		for _, n := range f.Names() {
-			if n == name {
-				d, ok := f.(cli.DocGenerationFlag)
-				return ok && d.TakesValue()
-			}
+		if slices.Contains(f.Names(), name) {
+			return f
 		}
 	}
-	return false
+	return nil
 }

@@ -74,7 +74,11 @@ func (s *session) decide(decision string) error {
 		if err := fsys.CheckName(id); err != nil {
 			return at(id, err)
 		}
-		return s.tell(join(dir, "approvals/"+id), decision)
+		err := s.tell(join(dir, "approvals/"+id), decision)
+		if _, none := s.walk(join(dir, "approvals")); err != nil && none == nil && fsys.CodeOf(err) == fsys.NotExist {
+			return fsys.E(fsys.NotExist, "no approval "+id+" waits; agentctl approve "+orDot(dir)+" shows what does")
+		}
+		return err
 	})
 }
 

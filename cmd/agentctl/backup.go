@@ -19,7 +19,12 @@ empty directory, with master.key put there, it is a data directory.
    mkdir -m 700 DIR && tar -xf agents.tar -C DIR && cp master.key DIR
    agentd fsck DIR && agentd --data DIR`,
 		OnUsageError: usageFailed,
-		Before:       takes(0, 0, ""),
+		Before: func(c *cli.Context) error {
+			if file := c.Args().First(); file != "" {
+				return usagef("backup: unexpected argument %q; it writes to standard output: agentctl backup > %[1]s", file)
+			}
+			return nil
+		},
 		Action: attached(func(s *session) error {
 			if plain.Terminal(s.App.Writer) != nil {
 				return usagef("a backup is not for a terminal; write it to a file: agentctl backup > agents.tar")

@@ -17,8 +17,10 @@ import (
 	"agent9/fsys"
 )
 
+type limitFlag struct{ flag, field, usage string }
+
 // limitFlags are the flags that set a limit, and the fields of budget/limits.
-var limitFlags = []struct{ flag, field, usage string }{
+var limitFlags = []limitFlag{
 	{"per-tick", "per_tick_microusd", "let a tick spend `AMOUNT`"},
 	{"per-day", "per_day_microusd", "let a UTC day cost `AMOUNT`"},
 	{"total", "total_microusd", "let all time cost `AMOUNT`"},
@@ -59,6 +61,13 @@ window, and in any account above.
 }
 
 func showBudget(s *session) error {
+	for _, l := range limitFlags { // before the agent, which one without an amount swallows
+		if s.IsSet(l.flag) && s.String(l.flag) != "none" {
+			if _, err := s.amount(l.flag); err != nil {
+				return err
+			}
+		}
+	}
 	dir, err := s.agent(s.Args().First())
 	if err != nil {
 		return err
@@ -151,7 +160,11 @@ func (s *session) printLimits(before, after json.RawMessage, set map[string]json
 
 // amount is the money that a flag says.
 func (s *session) amount(flag string) (int64, error) {
-	micros, err := money.Parse(s.String(flag))
+	text := s.String(flag)
+	micros, err := money.Parse(text)
+	if err != nil && !strings.ContainsAny(text, "0123456789") {
+		return 0, usagef("%s", noAmount(flag))
+	}
 	if err != nil {
 		return 0, usagef("--%s: %s", flag, fsys.ReasonOf(err))
 	}

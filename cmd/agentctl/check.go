@@ -34,7 +34,7 @@ short to look at all.
 			p := s.Args().First()
 			n, err := s.walk(p)
 			if err != nil {
-				return at(p, err)
+				return at(p, s.elsewhere(p, err))
 			}
 			ctx, cancel := context.WithTimeout(s.Context.Context, s.Duration("time"))
 			defer cancel()
@@ -54,7 +54,7 @@ short to look at all.
 			}
 			switch {
 			case ctx.Err() != nil:
-				return fsys.E(fsys.Timeout, fmt.Sprintf("%v were over at /%s, and the rest was not looked at; give more with --time, or a PATH", s.Duration("time"), last))
+				return fsys.E(fsys.Timeout, fmt.Sprintf("the time of %v was over at /%s, and the rest was not looked at; give more with --time, or a PATH", s.Duration("time"), last))
 			case findings != nil:
 				return errReported
 			}

@@ -41,13 +41,18 @@ name. An agent is made whole, or not at all.
 			if err != nil {
 				return err
 			}
-			return each(s.Context.Context, s.App.ErrWriter, s.Args().Slice(), func(name string) error {
+			return each(s.Context.Context, s.App.ErrWriter, s.Args().Slice(), func(name string) (err error) {
+				defer func() {
+					if err != nil && fsys.CodeOf(err) == fsys.Exist {
+						err = fsys.E(fsys.Exist, "there is an agent "+name+" already")
+					}
+				}()
 				if request == nil {
-					_, err := fsys.Mkdir(s.Context.Context, agents, name, 0o755)
+					_, err = fsys.Mkdir(s.Context.Context, agents, name, 0o755)
 					return at(name, err)
 				}
 				request.Name = name
-				_, err := fsys.Converse(s.Context.Context, s.root, "create", fsys.Line(request))
+				_, err = fsys.Converse(s.Context.Context, s.root, "create", fsys.Line(request))
 				return at(name, err)
 			})
 		}),

@@ -67,7 +67,7 @@ func takes(least, most int, missing string) cli.BeforeFunc {
 		case n < least:
 			return usagef("%s: %s is missing; see agentctl %[1]s --help", c.Command.Name, missing)
 		case most >= 0 && n > most:
-			return usagef("%s: %q is too much; see agentctl %[1]s --help", c.Command.Name, c.Args().Get(most))
+			return usagef("%s: unexpected argument %q; see agentctl %[1]s --help", c.Command.Name, c.Args().Get(most))
 		}
 		return nil
 	}

@@ -12,6 +12,9 @@ func textOf(ctx context.Context, in io.Reader, words []string) (string, error) {
 		return strings.Join(words, " "), nil
 	}
 	b, err := io.ReadAll(input(ctx, in))
+	if err == nil && len(b) == 0 {
+		err = usagef("nothing came on standard input")
+	}
 	return string(b), err
 }
 

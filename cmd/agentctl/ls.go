@@ -28,7 +28,10 @@ reading them takes something away, starts something, or waits for an event.
 
    agentctl ls
    agentctl ls -l agents/alice`,
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "mode, size and time too"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "long", Aliases: []string{"l"}, Usage: "mode, size and time too"},
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "as without it: all names are shown"},
+		},
 		OnUsageError: usageFailed,
 		BashComplete: completePaths,
 		Action: attached(func(s *session) error {
@@ -51,7 +54,7 @@ reading them takes something away, starts something, or waits for an event.
 func (s *session) ls(p string, titled bool) error {
 	n, err := s.walk(p)
 	if err != nil {
-		return err
+		return s.elsewhere(p, err)
 	}
 	entries, err := fsys.List(s.Context.Context, n)
 	if fsys.CodeOf(err) == fsys.NotDir && err != nil {

@@ -37,12 +37,30 @@ back. Nothing is ever written to the directory below.
 			if err != nil {
 				return err
 			}
+			if err := knownAgent(c, c.Args().Get(1)); err != nil {
+				return err
+			}
 			if !c.Bool("foreground") {
 				return background(c, dir)
 			}
 			return serveMount(c, dir, c.Args().Get(1))
 		},
 	}
+}
+
+// knownAgent fails with the reason if there is no such agent: the dialect that
+// a mount speaks has no reasons.
+func knownAgent(c *cli.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	s, err := dial(c, "9P2000")
+	if err != nil {
+		return err
+	}
+	defer s.client.Close()
+	_, err = s.mountRoot(name)
+	return err
 }
 
 // completeMount offers agents as the second argument, and leaves the first to

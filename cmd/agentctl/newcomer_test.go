@@ -78,3 +78,41 @@ func TestCheckChangesNothing(t *testing.T) {
 		t.Errorf("check --time 1ns: %+v", got)
 	}
 }
+
+// What a person gets wrong is said in words that lead on.
+func TestWrongCommandLines(t *testing.T) {
+	c := console{t: t, addr: daemon(t)}
+	c.ok("", "create", "alice")
+	for _, w := range []struct {
+		status int
+		want   string
+		args   []string
+	}{
+		{2, "--per-day has no amount; a shell takes $2 for a variable", []string{"budget", "alice", "--per-day"}},
+		{2, "--per-day has no amount", []string{"budget", "--per-day", "alice"}},
+		{2, "write '$.50' (with the quotes", []string{"budget", "alice", "--per-day", ".50"}},
+		{2, `status: unexpected argument "bob"`, []string{"status", "alice", "bob"}},
+		{2, "agentctl backup > agents.tar", []string{"backup", "agents.tar"}},
+		{2, "not defined: --nope; see agentctl status --help", []string{"status", "alice", "--nope"}},
+		{2, "goes after --", []string{"send", "alice", "-5 is cold"}},
+		{2, `--time: "soon" is not a time of whole seconds`, []string{"run", "alice", "--time", "soon", "ls"}},
+		{2, `--memory: "much" is not a size`, []string{"run", "alice", "--memory", "much", "ls"}},
+		{2, "nothing came on standard input", []string{"send", "alice", "-"}},
+		{3, "did you mean agents/alice?", []string{"ls", "alice"}},
+		{3, "did you mean agents/alice?", []string{"check", "alice"}},
+		{3, "no agent alcie; did you mean alice?", []string{"mount", t.TempDir(), "alcie"}},
+		{3, "no approval 17 waits", []string{"approve", "alice", "17"}},
+		{4, "there is an agent alice already", []string{"create", "alice"}},
+		{12, "the time of 1ns was over", []string{"check", "--time", "1ns"}},
+	} {
+		if got := c.run(w.args...); got.status != w.status || !strings.Contains(got.err, w.want) || strings.Contains(got.err+got.out, "deadline") {
+			t.Errorf("agentctl %q: %+v, want %d and %q", w.args, got, w.status, w.want)
+		}
+	}
+	if got := c.run("ls", "-la", "agents"); got.status != 0 || !strings.Contains(got.out, "alice") {
+		t.Errorf("ls -la: %+v", got)
+	}
+	if got := (console{t: t, addr: "unix:/nowhere"}).run("list", "--addr", c.addr); got.status != 0 || !strings.Contains(got.out, "alice") {
+		t.Errorf("list --addr: %+v", got)
+	}
+}

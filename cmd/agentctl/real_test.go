@@ -263,8 +263,8 @@ func TestMoney(t *testing.T) {
 		t.Errorf("limits: %v", b.Limits)
 	}
 	c.failsAs(2, "is not an amount", "budget", "alice", "--total", "2 dollars")
-	c.failsAs(2, "--per-day: the amount 2 has no unit; write 2usd, 2c or 2microusd", "budget", "alice", "--per-day", "2")
-	c.failsAs(2, "in a shell", "ask", "alice", "--max-cost", "", "what $5 is to a shell")
+	c.failsAs(2, "--per-day: the amount 2 has no unit; write '$2' (with the quotes, in a shell), 2usd, 2c or 2microusd", "budget", "alice", "--per-day", "2")
+	c.failsAs(2, "a shell takes $2 for a variable", "ask", "alice", "--max-cost", "", "what $5 is to a shell")
 
 	asked, _ := c.process("ask", "alice", "--max-cost", "500microusd", "may I?")
 	asked.awaitPart(t, "agentctl: it waits for approval 1: agentctl approve alice 1\n")
@@ -275,7 +275,7 @@ func TestMoney(t *testing.T) {
 	c.says([]string{"WAITS FOR AGREEMENT\n  1  compute job 1, at most $0.0005: agentctl approve alice 1\n"}, "info", "alice")
 	c.ok("", "approve", "alice", "1")
 	asked.awaitPart(t, "may I?\n")
-	c.failsAs(3, "approvals/1: No such file", "approve", "alice", "1")
+	c.failsAs(3, "no approval 1 waits", "approve", "alice", "1")
 
 	job := strings.TrimSpace(c.says(nil, "ask", "alice", "-d", "--max-cost", "500microusd", "may I?"))
 	c.ok("", "deny", "alice", "2", "--reason", "use the small one")

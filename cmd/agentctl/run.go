@@ -19,8 +19,8 @@ func sandboxFlags() []cli.Flag {
 		&cli.StringFlag{Name: "provider", Usage: "make it with the provider `ID`"},
 		&cli.StringFlag{Name: "workspace", Usage: "use the workspace `NAME`, which persists"},
 		&cli.BoolFlag{Name: "network", Usage: "let it have a network, if the policy does"},
-		&cli.Int64Flag{Name: "time", Usage: "let a command take `SECONDS`"},
-		&cli.Int64Flag{Name: "memory", Usage: "let it have `MB` of memory"},
+		&cli.StringFlag{Name: "time", Usage: "let a command take `TIME`: a number of seconds, or as 90s or 5m"},
+		&cli.StringFlag{Name: "memory", Usage: "let it have `SIZE` of memory: a number of MB, or as 64MB or 2GB"},
 		&cli.StringFlag{Name: "max-cost", Usage: "most that it may cost: `AMOUNT` such as '$0.01', 1c or 5000microusd"},
 	}
 }
@@ -128,10 +128,18 @@ func (s *session) newSandbox(agent string, words []string, keep bool) (string, e
 	if s.Bool("network") {
 		limits["network"] = true
 	}
-	for flag, limit := range map[string]string{"time": "time_s", "memory": "memory_mb"} {
-		if n := s.Int64(flag); n != 0 {
-			limits[limit] = n
+	for _, l := range []struct {
+		flag, limit string
+		value       func(string) (int64, error)
+	}{{"time", "time_s", s.seconds}, {"memory", "memory_mb", s.megabytes}} {
+		if !s.IsSet(l.flag) {
+			continue
 		}
+		n, err := l.value(l.flag)
+		if err != nil {
+			return "", err
+		}
+		limits[l.limit] = n
 	}
 	req := map[string]any{"keep": keep, "limits": limits}
 	for _, field := range []string{"image", "provider", "workspace"} {
@@ -215,6 +223,9 @@ func (s *session) exitCode(dir string, show bool) (exitStatus, error) {
 	switch result.Error.Code {
 	case "", "exit", "killed", "oom", "disk", "timeout":
 		if result.ExitCode != nil {
+			if result.Error.Code == "timeout" && !show {
+				notice(s.App.ErrWriter, "%s", result.Error.Reason)
+			}
 			return exitStatus(*result.ExitCode), nil
 		}
 	}

@@ -14,7 +14,7 @@ import (
 func TestRemovingAnAgent(t *testing.T) {
 	d, r, alice := oneAgent(t)
 	err := r.tryRemove("agents/alice")
-	refused(t, "rmdir of a running agent", err, fsys.Busy, "stop the agent first: echo stop > agents/alice/ctl")
+	refused(t, "rmdir of a running agent", err, fsys.Busy, "stop the agent first: echo stop > agents/alice/ctl, or agentctl stop alice")
 	has(t, "status", alice.read("status"), `"state":"active"`)
 
 	pubkey := alice.read("identity/pubkey")

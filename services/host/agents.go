@@ -278,7 +278,7 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		return err
 	}
 	if !a.Stopped() {
-		return fsys.E(fsys.Busy, "stop the agent first: echo stop > agents/"+name+"/ctl")
+		return fsys.E(fsys.Busy, "stop the agent first: echo stop > agents/"+name+"/ctl, or agentctl stop "+name)
 	}
 	if err := a.Wait(ctx); err != nil { // for what the stop has cut off
 		return err

@@ -38,7 +38,7 @@ type readArgs struct {
 type waitArgs struct {
 	at
 	part
-	ToEnd   bool    `json:"to_end" jsonschema:"true: until the stream has ended; false: until there is anything"`
+	ToEnd   bool    `json:"to_end,omitempty" jsonschema:"true: until the stream has ended; false: until there is anything"`
 	Seconds float64 `json:"seconds,omitempty" jsonschema:"longest time to wait; 30 unless given, at most 300"`
 }
 

@@ -18,7 +18,10 @@ export async function agents(scope, main) {
 
   async function make() {
     await scope.try(async () => {
-      await scope.tree.ask("MKCOL", "/agents/" + name.value.trim());
+      const wish = name.value.trim();
+      // A slash would lead elsewhere, and no agent's name has what needs another form here.
+      if (!/^[A-Za-z0-9_][A-Za-z0-9._-]*$/.test(wish)) throw new Error(`${JSON.stringify(wish)} is no name of an agent: it has letters, digits, ".", "_" and "-", and does not begin with "." or "-"`);
+      await scope.tree.ask("MKCOL", "/agents/" + wish);
       location.hash = hash("agents", name.value.trim());
     });
   }
