@@ -72,7 +72,7 @@ type Info struct {
 	Effect Effect
 	Perm   fs.FileMode // permission bits only
 	// Acts says that reading the file, or listing the directory, takes
-	// something away or starts something.
+	// something away or starts something, or that nobody can read it.
 	Acts bool
 	// Ended says of a Stream that nothing more will come, so that a reader
 	// finds its end.

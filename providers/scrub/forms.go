@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"strconv"
 	"strings"
@@ -21,7 +22,11 @@ func forms(secret []byte) [][]byte {
 			all = append(all, within(coding, secret, before))
 		}
 	}
+	for _, by := range []string{" ", ":"} {
+		all = append(all, apart(hexed, by), apart(strings.ToUpper(hexed), by))
+	}
 	all = append(all, escaped(secret)...)
+	all = append(all, quoted(string(secret))...)
 	forms := make([][]byte, len(all))
 	for i, f := range all {
 		forms[i] = []byte(f)
@@ -62,6 +67,46 @@ func escaped(secret []byte) []string {
 	}
 	ascii := strconv.QuoteToASCII(string(secret))
 	return append(all, ascii[1:len(ascii)-1])
+}
+
+// apart is hexadecimal with something between bytes, as od -An -tx1 writes it.
+func apart(hexed, by string) string {
+	var b strings.Builder
+	for i := 0; i < len(hexed); i += 2 {
+		b.WriteString(by + hexed[i:i+2])
+	}
+	return b.String()[len(by):]
+}
+
+// quoted is secret as it is written in shells (within '…' and "…", and with
+// backslashes), in Python and in HTML.
+func quoted(secret string) []string {
+	single := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
+	all := []string{
+		strings.ReplaceAll(secret, `'`, `'\''`),
+		strings.ReplaceAll(secret, `'`, `'"'"'`),
+		single.Replace(secret), // $'…', and Python
+		strings.ReplaceAll(secret, `\`, `\\`),
+		strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(secret),
+		strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;").Replace(secret),
+		strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;", `"`, "&quot;", `'`, "&#x27;").Replace(secret),
+		strings.NewReplacer(`&`, "&amp;", `<`, "&lt;", `>`, "&gt;", `"`, "&quot;", `'`, "&#039;").Replace(secret),
+		html.EscapeString(secret),
+	}
+	return append(all, backslashed(secret))
+}
+
+// backslashed is secret as printf %q of bash writes it.
+func backslashed(secret string) string {
+	const special = " !\"$&'()*,;<>?[\\]^`{|}\t"
+	var b strings.Builder
+	for i, c := range []byte(secret) {
+		if strings.IndexByte(special, c) >= 0 || i == 0 && (c == '#' || c == '~') {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // lowerHex writes the digits of each %XX in small letters.

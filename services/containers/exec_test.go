@@ -74,6 +74,13 @@ func TestStdinIsAFile(t *testing.T) {
 	if err := y.write(x+"/stdin", "more"); fsys.CodeOf(err) != fsys.Busy {
 		t.Errorf("a write after the end: %v", err)
 	}
+	shown, err := safe(y, x)
+	y.must(err)
+	for _, e := range shown {
+		if e.Name == "stdin" {
+			t.Error("a mount lists what nobody can read")
+		}
+	}
 	// A hang-up is not an end: another writer goes on.
 	x = y.exec(dir, "cat")
 	h, err := fsys.OpenPath(y.ctx, y.svc.Root(), x+"/stdin", fsys.Write)
@@ -215,4 +222,11 @@ func TestStreamsAlone(t *testing.T) {
 			t.Fatalf("at %d: %q, %v", off, p[:n], err)
 		}
 	}
+}
+
+// safe is what a mount lists of a directory.
+func safe(y *yard, dir string) ([]fsys.Entry, error) {
+	n, err := fsys.WalkPath(y.ctx, y.svc.Root(), dir)
+	y.must(err)
+	return fsys.ListSafe(y.ctx, n)
 }

@@ -71,8 +71,10 @@ type stdinFile struct{ x *exec }
 
 var _ fsys.Truncater = stdinFile{}
 
+// Stat says that it acts: nobody can read it, so it is nothing for who reads
+// all that is listed.
 func (f stdinFile) Stat(context.Context) (fsys.Info, error) {
-	return fsys.Info{Kind: fsys.Message, Perm: 0o222}, nil
+	return fsys.Info{Kind: fsys.Message, Perm: 0o222, Acts: true}, nil
 }
 
 // Truncate is what a shell's > sends before it writes.

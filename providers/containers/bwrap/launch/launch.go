@@ -71,6 +71,11 @@ func Run(plan string) error {
 	if err := p.Watch.start(); err != nil {
 		return fmt.Errorf("measuring the disk: %w", err)
 	}
+	if p.Stage != nil {
+		if err := leave(p.needs()); err != nil {
+			return fmt.Errorf("leaving mounts behind: %w", err)
+		}
+	}
 	if err := p.Stage.mount(p.Drop); err != nil {
 		return err
 	}
