@@ -91,7 +91,7 @@ func TestWhatAPersonReads(t *testing.T) {
 	works("", "", "send", "bob", "first")
 	fails(at, "", []string{"send", "bob", "second"}, "bob", "the inbox is full")
 	fails(at, "", []string{"create", "no spaces"}, "no spaces", "letters, digits, and - _ . only")
-	fails(at, "", []string{"create", "alice"}, "alice", "File exists")
+	fails(at, "", []string{"create", "alice"}, "there is an agent alice already")
 	fails(at, "", []string{"delete", "alice"}, "alice", "stop the agent first: echo stop > agents/alice/ctl, or agentctl stop alice")
 	fails(at, `{"accept": [`, []string{"put", "agents/alice/config"}, "config", "not a whole JSON value; nothing was changed")
 	fails(at, `{"acept": []}`, []string{"put", "agents/alice/config"}, "config", `unknown field "acept"`)

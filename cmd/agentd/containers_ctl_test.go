@@ -63,7 +63,7 @@ func TestRunInASandbox(t *testing.T) {
 		{"input", "two\nlines\n", []string{"-i", "alice", "cat; echo over >&2; exit 3"}, 3, "two\nlines\n", "over\n", "stopped"},
 		{"much input", strings.Repeat("x", 3<<20), []string{"--stdin", "alice", "--", "wc", "-c"}, 0, "3145728\n", "", "stopped"},
 		{"input that nobody reads", strings.Repeat("x", 3<<20), []string{"--stdin", "alice", "exit 4"}, 4, "", "", "stopped"},
-		{"out of time", "", []string{"--time", "1", "alice", "echo begun; sleep 1000"}, 124, "begun\n", "", "failed"},
+		{"out of time", "", []string{"--time", "1", "alice", "echo begun; sleep 1000"}, 124, "begun\n", "ran out of time", "failed"},
 		{"killed", "", []string{"alice", "kill -9 $$"}, 137, "", "", "failed"},
 		{"refused", "", []string{"alice", "--network", "true"}, 5, "", "the policy allows no network", ""},
 		{"no image", "", []string{"--image", "nowhere", "alice", "true"}, 3, "", "there is no image nowhere", "failed"},

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agent9/fsys"
+	"agent9/fsys/export/fuse"
 	"agent9/fsys/ninep"
 )
 
@@ -141,7 +142,7 @@ func TestCrawl(t *testing.T) {
 	if out, ok := ctl(t, "unix:"+d.sock(), "", "mount", mount); !ok {
 		t.Skipf("no FUSE: %s", out)
 	}
-	t.Cleanup(func() { ctl(t, "unix:"+d.sock(), "", "umount", mount) })
+	t.Cleanup(func() { fuse.Unmount(mount) })
 	for name, script := range crawlers {
 		t.Run(name, func(t *testing.T) {
 			alice := d.as(t).at("/agents/alice")

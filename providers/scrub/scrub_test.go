@@ -95,19 +95,19 @@ func TestEveryForm(t *testing.T) {
 func TestQuoted(t *testing.T) {
 	s := New([]byte("a'b$c`d\"e\\f!g"), []byte(`it's&<secret>`), []byte(`~x y#~{z},1`))
 	for _, text := range []string{
-		"a\\'b\\$c\\`d\\\"e\\\\f\\!g",               // printf %q
-		"a'b\\$c\\`d\\\"e\\\\f!g",                   // declare -p and export -p of bash
-		"a'\\''b$c`d\"e\\f!g",                       // set of bash
-		"a'\"'\"'b$c`d\"e\\f!g",                     // export -p of dash, shlex of Python
-		"a\\'b$c`d\"e\\\\f!g",                       // repr of Python, $'…'
-		"it's&amp;&lt;secret&gt;",                   // HTML
-		"it&#x27;s&amp;&lt;secret&gt;",              // html.escape of Python
-		"it&#39;s&amp;&lt;secret&gt;",               // html/template of Go
-		"it&#039;s&amp;&lt;secret&gt;",              // PHP
-		"\\~x\\ y#~\\{z\\}\\,1",                     // printf %q
-		"61 27 62 24 63 60\n 64 22 65 5c 66 21 67",  // od -An -tx1 -w6
+		"a\\'b\\$c\\`d\\\"e\\\\f\\!g",                // printf %q
+		"a'b\\$c\\`d\\\"e\\\\f!g",                    // declare -p and export -p of bash
+		"a'\\''b$c`d\"e\\f!g",                        // set of bash
+		"a'\"'\"'b$c`d\"e\\f!g",                      // export -p of dash, shlex of Python
+		"a\\'b$c`d\"e\\\\f!g",                        // repr of Python, $'…'
+		"it's&amp;&lt;secret&gt;",                    // HTML
+		"it&#x27;s&amp;&lt;secret&gt;",               // html.escape of Python
+		"it&#39;s&amp;&lt;secret&gt;",                // html/template of Go
+		"it&#039;s&amp;&lt;secret&gt;",               // PHP
+		"\\~x\\ y#~\\{z\\}\\,1",                      // printf %q
+		"61 27 62 24 63 60\n 64 22 65 5c 66 21 67",   // od -An -tx1 -w6
 		"61 27 62 24 63 60\r\n 64 22 65 5C 66 21 67", // in lines
-		"61:27:62:24:63:60:64:22:65:5c:66:21:67",    // openssl
+		"61:27:62:24:63:60:64:22:65:5c:66:21:67",     // openssl
 	} {
 		if got := s.String("<" + text + ">"); got != "<"+Mark+">" {
 			t.Errorf("%q is %q", text, got)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,16 +37,29 @@ func (t *tally) add(st *unix.Stat_t) {
 
 // measure is how many bytes the directory dir has of its disk, with the files
 // that are in no directory any more, and that a process holds. Programs know dir
-// as inside. It is unseen if that cannot be told twice in a row.
+// as inside. It is unseen if that cannot be told for a while: a process that
+// begins or ends hides for a moment what it has.
 func measure(ctx context.Context, dir, inside string, processes func() []int) int64 {
-	for range 2 {
+	for pause := 20 * time.Millisecond; ; pause *= 3 {
 		size, err := measured(ctx, dir, inside, processes)
 		if err == nil {
 			return size
 		}
+		if pause > longestHidden {
+			return unseen
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return unseen
+		}
 	}
-	return unseen
 }
+
+// longestHidden bounds the pauses between two looks.
+const longestHidden = 200 * time.Millisecond
 
 var errUnseen = errors.New("something cannot be seen")
 
