@@ -86,7 +86,7 @@ func TestAsk(t *testing.T) {
 	h.state = "failed"
 	h.mu.Unlock()
 	c.want(output{13, "because of\nRayleigh\n", "agentctl: agents/alice/compute/jobs/17: failed: the model fell over\n"}, "ask", "alice", "why?")
-	c.want(output{2, "", "agentctl: --max-cost: the amount 1 has no unit; write 1usd, 1c or 1microusd\n"},
+	c.want(output{2, "", "agentctl: --max-cost: the amount 1 has no unit; write '$1' (with the quotes, in a shell), 1usd, 1c or 1microusd\n"},
 		"ask", "alice", "why?", "--max-cost", "1")
 }
 
