@@ -162,6 +162,9 @@ func (r *request) finish(err error) {
 	r.freeBody()
 	s.mu.Lock()
 	unused := s.release(r)
+	if unused == nil {
+		c.data.Requests.Add(-1)
+	}
 	r.finished = true
 	if r.dropped || s.ended {
 		reply.free()
@@ -181,8 +184,8 @@ func (r *request) finish(err error) {
 	}
 	if unused != nil {
 		s.discard(unused)
+		c.data.Requests.Add(-1)
 	}
-	c.data.Requests.Add(-1)
 	if r.ctx.end() && r.pooled {
 		r.att.contexts.Put(r.ctx)
 	}

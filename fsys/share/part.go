@@ -104,20 +104,25 @@ func (p *Part) Close() {
 	delete(p.pool.parts, p)
 }
 
-// Reserve takes n bytes if there is room for them.
+// Reserve takes n bytes if there is room for them. Held counts only what was
+// taken: what is asked for and refused gives nobody else room.
 func (p *Part) Reserve(k Kind, n int64) bool {
 	if p == nil {
 		return true
 	}
-	held := p.held.Add(n)
-	if p.Limit > 0 && held > p.Limit || held > p.covered.Load() && !p.settle(false) {
-		p.held.Add(-n)
-		p.settle(true)
-		p.wake()
-		return false
+	for {
+		held := p.held.Load()
+		if p.Limit > 0 && held+n > p.Limit {
+			return false
+		}
+		if held+n > p.covered.Load() && !p.cover(n) {
+			return false
+		}
+		if p.held.CompareAndSwap(held, held+n) {
+			p.kind[k].Add(n)
+			return true
+		}
 	}
-	p.kind[k].Add(n)
-	return true
 }
 
 // Charge takes n bytes that are held already; those less than 0 are given back.
@@ -128,7 +133,7 @@ func (p *Part) Charge(k Kind, n int64) {
 	p.kind[k].Add(n)
 	held, covered := p.held.Add(n), p.covered.Load()
 	if held > covered || covered > max(p.Own, held+4*step) {
-		p.settle(true)
+		p.settle()
 	}
 	if n < 0 {
 		p.wake()
@@ -146,28 +151,43 @@ func (p *Part) Held() int64 {
 	return p.held.Load()
 }
 
-// settle takes of the share what p holds and has not taken, and gives back what
-// it does not hold any more. Without must it takes only if there is room.
-func (p *Part) settle(must bool) bool {
+// cover takes of the share what p needs to hold n bytes more, if there is room.
+func (p *Part) cover(n int64) bool {
 	if p.pool == nil {
 		return true
 	}
 	p.settling.Lock()
 	defer p.settling.Unlock()
-	if p.share == nil {
-		return must
+	covered, want := p.covered.Load(), p.steps(p.held.Load()+n)
+	switch {
+	case p.share == nil:
+		return false
+	case want <= covered:
+		return true
+	case !p.share.take(want-covered, want <= little):
+		return false
 	}
-	for {
-		covered := p.covered.Load()
-		want := max(p.Own, (p.held.Load()+step-1)/step*step)
-		if more := want - covered; more < 0 || must {
-			p.share.charge(more)
-		} else if more > 0 && !p.share.take(more, want <= little) {
-			return false
-		}
+	p.covered.Store(want)
+	return true
+}
+
+// steps is what is taken of a share for so much.
+func (p *Part) steps(held int64) int64 { return max(p.Own, (held+step-1)/step*step) }
+
+// settle takes of the share what p holds and has not taken, and gives back what
+// it does not hold any more.
+func (p *Part) settle() {
+	if p.pool == nil {
+		return
+	}
+	p.settling.Lock()
+	defer p.settling.Unlock()
+	for p.share != nil {
+		want := p.steps(p.held.Load())
+		p.share.charge(want - p.covered.Load())
 		p.covered.Store(want)
 		if p.held.Load() <= want { // else more was taken meanwhile, which saw what had been covered
-			return true
+			return
 		}
 	}
 }

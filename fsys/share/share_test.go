@@ -88,6 +88,23 @@ func TestPartsAtOnce(t *testing.T) {
 	}
 }
 
+// However many ask at once: what is refused to one gives no other any room.
+func TestRefusedAtOnce(t *testing.T) {
+	for range 50 {
+		p := share.NewPool(16<<20, 0)
+		part := open(t, p, "a", 1)
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { part.Reserve(share.Files, 1<<20) })
+		}
+		wg.Wait()
+		if got := part.Held(); got < 2<<20 || got > 8<<20 {
+			t.Fatalf("%d bytes are held of a pool of 16 MiB, by one", got)
+		}
+		part.Close()
+	}
+}
+
 // At a full door the one goes that has waited longest without saying whose it
 // is; who said it stays, and nobody has more than is left for others.
 func TestDoor(t *testing.T) {

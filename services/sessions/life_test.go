@@ -67,6 +67,7 @@ func TestCommands(t *testing.T) {
 	n = d.new("running")
 	d.prompt(n, "say a;wait never;say b")
 	r := d.began(n, 1)
+	d.reader(n+"/stream", 0).want("a")
 	d.prompt(n, "say second")
 	d.prompt(n, "say third")
 	d.equal("state", d.status(n).State, "running")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -175,6 +176,8 @@ func TestTextsAreNotMadeAtOnce(t *testing.T) {
 	const asked = 100
 	var making, most atomic.Int32
 	goOn := make(chan struct{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(release)
 	text := fsys.Text(func(context.Context) ([]byte, error) {
 		n := making.Add(1)
 		defer making.Add(-1)
@@ -188,12 +191,15 @@ func TestTextsAreNotMadeAtOnce(t *testing.T) {
 	for i := range asked {
 		send(t, conn, fmt.Sprintf(`{"id":%d,"op":%q,"path":"/text"}`, i, []string{"open", "stat"}[i%2]))
 	}
-	for range asked - 10 {
+	for i := range asked - 10 {
+		if n := most.Load(); n > 10 {
+			t.Fatalf("%d texts are made at once, and %d opens refused", n, i)
+		}
 		if got := next(t, conn); !strings.Contains(got, `"busy"`) {
 			t.Errorf("answers %s", got)
 		}
 	}
-	close(goOn)
+	release()
 	if n := most.Load(); n < 2 || n > 10 {
 		t.Errorf("%d texts are made at once", n)
 	}
