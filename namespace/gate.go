@@ -161,6 +161,13 @@ func (l Level) Check(op Op, effect fsys.Effect) error {
 	return fsys.E(fsys.Permission, "this is "+string(l)+" for you")
 }
 
+// Token marks what is asked for as having come with the token of this id.
+func Token(id string) Option {
+	return Gated(func() string { return "" }, func(ctx context.Context, _ Op, _ fsys.Effect) (context.Context, error) {
+		return fsys.WithToken(ctx, id), nil
+	})
+}
+
 // Spend lets what is done below the mount be paid from a.
 func Spend(a *budget.Account) Option {
 	return Gated(func() string { return "budgeted" }, func(ctx context.Context, _ Op, _ fsys.Effect) (context.Context, error) {

@@ -13,6 +13,7 @@ import (
 	"agent9/fsys/share"
 	"agent9/services/agent"
 	"agent9/services/host"
+	"agent9/services/tokens"
 )
 
 // tokenMark begins an aname that is a token. A path may follow it.
@@ -99,7 +100,7 @@ func attachToken(ctx context.Context, peer ninep.Peer, h *host.Host, aname strin
 		return ninep.Grant{}, err
 	}
 	caller := fsys.Caller(name)
-	if name == host.AllAgents {
+	if name == tokens.AllAgents {
 		caller = fsys.Operator
 	}
 	return at(ctx, ninep.Grant{Root: root, Caller: caller, By: byToken(secret), Done: done}, path)

@@ -18,7 +18,7 @@ import (
 func keeps() []promise {
 	return []promise{
 		storedFiles("Goals", ""), storedFiles("State", ""), storedFiles("Skills", ".md"),
-		messages(), deadLetters(), sentMessages(), come(), tokens(), secretNames(), settingsKept(), ownLines(), conversations(),
+		messages(), deadLetters(), sentMessages(), come(), tokensKept(), secretNames(), settingsKept(), ownLines(), conversations(),
 	}
 }
 
@@ -234,8 +234,8 @@ func come() promise {
 		}}
 }
 
-// tokens open what they are for until they are revoked, and then nothing.
-func tokens() promise {
+// tokensKept: they open what they are for until they are revoked, and then nothing.
+func tokensKept() promise {
 	var h history
 	secrets := map[string]string{} // by id, also of those that are gone
 	return promise{name: "TokensKept", acts: 20,

@@ -12,6 +12,7 @@ import (
 	"agent9/fsys/ninep"
 	"agent9/fsys/share"
 	"agent9/services/host"
+	"agent9/services/tokens"
 )
 
 // logins know who asks over HTTP. A token is looked up once for all the
@@ -130,9 +131,9 @@ func certified(state *tls.ConnectionState) (name string, ok bool) {
 }
 
 // grantOf shows one agent's tree where the operator sees it: agents/NAME. A
-// token of the operator's, whose name is [host.AllAgents], shows the host's.
+// token of the operator's, whose name is [tokens.AllAgents], shows the host's.
 func grantOf(root fsys.Node, name, by string, done <-chan struct{}) web.Grant {
-	if name == host.AllAgents {
+	if name == tokens.AllAgents {
 		return web.Grant{Root: root, Caller: fsys.Operator, By: by, Done: done}
 	}
 	only := fsys.NewTable(fsys.Entry{Name: name, Node: root})

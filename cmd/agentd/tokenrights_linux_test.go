@@ -89,6 +89,30 @@ echo the end`
 	equal(t, "the sessions", alice.list("containers/sessions"), before)
 }
 
+// The same holds for a token that opens the tree of the host: what it may do with
+// agents is what its sandboxes may do in theirs.
+func TestASandboxOfAHostToken(t *testing.T) {
+	helperFor(t)
+	d := startDaemon(t, "--compute", "e=echo:", "--containers", "main=bwrap:")
+	r := d.rootWith(t, "alice")
+	alice := d.at("/agents/alice")
+	if h := alice.read("containers/providers/main/health"); !strings.Contains(h, `"ok":true`) {
+		t.Skip(h)
+	}
+	own := d.at(r.ask("ctl", "token * r,/agents:rw,/ctl:-"))
+	tokenID := r.list("tokens")
+	session := "containers/sessions/" + own.ask("agents/alice/containers/new", `{"keep":true,"commands":["exec 2>&1; echo hi | a9 call compute/new; echo ready; a9 cat events >/dev/null; echo the read ended; a9 cat status; echo hi | a9 call compute/new; echo the end"]}`)
+	alice.readUntil(session+"/stdout", "ready\n")
+	equal(t, "the jobs", alice.list("compute/jobs"), "1")
+	wide := "containers/sessions/" + alice.ask("containers/new", `{"keep":true}`)
+	_, err := fsys.Converse(within(t), own.root, "agents/alice/"+wide+"/exec/new", []byte("a9 cat status"))
+	refused(t, "an exec in what was begun without the token", err, fsys.Permission)
+	r.remove("tokens/" + tokenID)
+	_, got, _ := strings.Cut(alice.readUntil(session+"/stdout", "the end\n"), "the read ended\n")
+	equal(t, "refusals after the end", strings.Count(got, "the token was revoked or has expired"), 2)
+	equal(t, "the jobs after the end", alice.list("compute/jobs"), "1")
+}
+
 // A prompt is a job: a token that may begin none has no prompt answered.
 func TestAPromptNeedsTheRightToAJob(t *testing.T) {
 	_, d := withSpeaker(t)

@@ -43,7 +43,7 @@ func (a *Agent) inside(token string) Inside {
 		if err != nil {
 			return nil, nil, err
 		}
-		return a.Limited(token, grant.Rights.At, tokens.Ended(done)), done, nil
+		return a.Limited(token, grant.At, tokens.Ended(done)), done, nil
 	}
 }
 

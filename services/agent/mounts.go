@@ -102,7 +102,7 @@ func (a *Agent) view(v viewer) *namespace.Namespace {
 			gates = append(gates, own())
 		}
 		if v.token != "" {
-			gates = append(gates, came(v.token))
+			gates = append(gates, namespace.Token(v.token))
 		}
 		if r.paid {
 			gates = append(gates, a.working(), namespace.Spend(a.budget))
@@ -112,13 +112,6 @@ func (a *Agent) view(v viewer) *namespace.Namespace {
 		}
 	}
 	return ns
-}
-
-// came marks what is asked for as having come with a token.
-func came(token string) namespace.Option {
-	return namespace.Gated(func() string { return "" }, func(ctx context.Context, _ namespace.Op, _ fsys.Effect) (context.Context, error) {
-		return fsys.WithToken(ctx, token), nil
-	})
 }
 
 // over is why v sees nothing any longer, or nil.

@@ -74,7 +74,7 @@ func checkHouse(ctx context.Context, st store.Updater, ring *identity.KeyRing, r
 	if err := r.At("profiles").Damaged(files.Check(ctx, store.Sub(st, profilesPart), r.At("profiles"))); err != nil {
 		return err
 	}
-	exists := func(name string) bool { _, ok := h.agents[name]; return ok || name == AllAgents }
+	exists := func(name string) bool { _, ok := h.agents[name]; return ok || name == tokens.AllAgents }
 	if err := r.At("tokens").Damaged(tokens.Check(ctx, store.Sub(st, tokensPart), r.At("tokens"), exists)); err != nil {
 		return err
 	}

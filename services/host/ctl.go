@@ -62,7 +62,7 @@ func (h *Host) issue(ctx context.Context, args []string) ([]byte, error) {
 		return nil, err
 	}
 	check := agent.CheckMount
-	if name == AllAgents {
+	if name == tokens.AllAgents {
 		check = h.checkMount
 	}
 	for _, path := range grant.Rights.Paths() {
@@ -75,7 +75,7 @@ func (h *Host) issue(ctx context.Context, args []string) ([]byte, error) {
 	}
 	var secret string
 	err = h.opts.Store.Update(ctx, func(tx store.Store) error {
-		if name != AllAgents {
+		if name != tokens.AllAgents {
 			if err := h.exists(ctx, tx, name); err != nil {
 				return err
 			}

@@ -232,10 +232,6 @@ func (h *Host) Agent(ctx context.Context, name string) (fsys.Node, error) {
 	return a.Self(), nil
 }
 
-// AllAgents is what stands for the agent in a token of the operator's, which
-// shows the tree of the host. No agent can be called that.
-const AllAgents = "*"
-
 // Token returns the tree that the bearer of a token sees, whose token it is,
 // and what is closed when the token ends; it is watched as long as life
 // lasts. Permission, whatever is wrong.
@@ -245,23 +241,23 @@ func (h *Host) Token(ctx, life context.Context, secret string) (root fsys.Node, 
 		return nil, "", nil, err
 	}
 	over := tokens.Ended(done)
-	if grant.Agent == AllAgents {
-		return h.limited(grant.Rights, over), AllAgents, done, nil
+	if grant.Agent == tokens.AllAgents {
+		return h.limited(grant, over), grant.Agent, done, nil
 	}
 	a, err := h.agents.find(ctx, grant.Agent)
 	if err != nil {
 		return nil, "", nil, fsys.Permission
 	}
-	return a.Limited(grant.ID, grant.Rights.At, over), grant.Agent, done, nil
+	return a.Limited(grant.ID, grant.At, over), grant.Agent, done, nil
 }
 
-// limited returns the tree of the host, less what rights do not allow at each
+// limited returns the tree of the host, less what a token does not allow at each
 // of its entries, until over returns why it has ended.
-func (h *Host) limited(rights tokens.Rights, over func() error) fsys.Node {
+func (h *Host) limited(grant tokens.Grant, over func() error) fsys.Node {
 	ns := &namespace.Namespace{ID: h.ID(), Over: over}
 	for _, e := range h.entries {
-		read, write := rights.At("/" + e.Name)
-		if err := ns.Mount(e.Name, only{e.Node}, namespace.Allow(read, write)); err != nil {
+		read, write := grant.Rights.At("/" + e.Name)
+		if err := ns.Mount(e.Name, only{e.Node}, namespace.Allow(read, write), namespace.Token(grant.ID)); err != nil {
 			panic(err) // the table of the host is wrong
 		}
 	}

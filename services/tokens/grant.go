@@ -25,6 +25,22 @@ const (
 	never    = "never"
 )
 
+// AllAgents is what stands for the agent in a token of the operator's, which
+// opens the tree of the host. No agent can be called that.
+const AllAgents = "*"
+
+// hostAgents is where the tree of the host has the agents.
+const hostAgents = "/agents"
+
+// At reports what the token may do at a mount of an agent's tree: for a token
+// that opens the tree of the host, what it may do with agents.
+func (g Grant) At(mount string) (read, write bool) {
+	if g.Agent == AllAgents {
+		mount = hostAgents
+	}
+	return g.Rights.At(mount)
+}
+
 // stamp drops what fsys.TimeFormat does not keep.
 func stamp(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 

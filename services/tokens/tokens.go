@@ -173,8 +173,8 @@ func (t *Tokens) Live(ctx context.Context, tx store.Store, id string) error {
 	return err
 }
 
-// May is Live, and says what the token may do at path.
-func (t *Tokens) May(ctx context.Context, tx store.Store, id, path string) (read, write bool, err error) {
+// May is Live, and says what the token may do at a mount of an agent's tree.
+func (t *Tokens) May(ctx context.Context, tx store.Store, id, mount string) (read, write bool, err error) {
 	var st store.Store = t.st
 	if tx != nil {
 		st = store.In(tx, t.st)
@@ -186,7 +186,7 @@ func (t *Tokens) May(ctx context.Context, tx store.Store, id, path string) (read
 	if err != nil {
 		return false, false, err
 	}
-	read, write = g.Rights.At(path)
+	read, write = g.At(mount)
 	return read, write, nil
 }
 
