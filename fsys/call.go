@@ -321,6 +321,16 @@ type ctlHandle struct {
 	turn    turn // held while a command is performed; guards what follows
 	wrote   bool
 	replies []byte
+	held    atomic.Int64
+}
+
+// Held is what there is to read.
+func (h *ctlHandle) Held() int64 { return int64(len(h.text)) + h.held.Load() }
+
+// rest ends a turn.
+func (h *ctlHandle) rest() {
+	h.held.Store(int64(cap(h.replies)))
+	h.turn.give()
 }
 
 func (h *ctlHandle) Close() error {
@@ -337,7 +347,7 @@ func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error)
 	if err := h.turn.take(ctx); err != nil {
 		return 0, err
 	}
-	defer h.turn.give()
+	defer h.rest()
 	h.wrote = true
 	for line := range strings.Lines(string(p)) {
 		words := strings.Fields(line)
@@ -360,7 +370,7 @@ func (h *ctlHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error
 	if err := h.turn.take(ctx); err != nil {
 		return 0, err
 	}
-	defer h.turn.give()
+	defer h.rest()
 	if !h.wrote {
 		return readBytes(h.text, p, off)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -144,6 +145,7 @@ type docHandle struct {
 	flag   Flag
 	stored []byte
 
+	held  atomic.Int64
 	mu    sync.Mutex
 	draft []byte
 	dirty bool // the draft holds bytes that were not saved
@@ -151,6 +153,9 @@ type docHandle struct {
 }
 
 func (h *docHandle) Close() error { return nil }
+
+// Held is the document as it was at the open, and what was written of another.
+func (h *docHandle) Held() int64 { return int64(len(h.stored)) + h.held.Load() }
 
 func (h *docHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
 	if h.flag&Read == 0 {
@@ -162,6 +167,7 @@ func (h *docHandle) ReadAt(_ context.Context, p []byte, off int64) (int, error) 
 func (h *docHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer func() { h.held.Store(int64(cap(h.draft))) }()
 	switch {
 	case off < 0:
 		return 0, E(Invalid, "a negative offset")

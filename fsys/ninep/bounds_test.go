@@ -141,7 +141,7 @@ func TestTooManyBytes(t *testing.T) {
 	}
 	_, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "s", Node: sp}),
 		func(s *Server) {
-			s.MaxMsize, s.MaxBytes = 8192, 2*(8192+requestBytes)+attachBytes+4*(fidBytes+placeBytes)
+			s.MaxMsize, s.MaxBytes = 8192, 2*(8192+requestBytes)+attachBytes+4*(fidBytes+placeBytes)+2000
 		})
 	w := connect(t, addr, linux, "")
 	w.open(1, fsys.Write, "s")
@@ -417,6 +417,44 @@ func TestTooMuchIsOpen(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("still counted: %+v", s.Pool.Report())
 		}
+	}
+}
+
+// Replies that nobody reads, and documents that never become whole, take room like
+// all that is kept: who leaves them is refused, and can close them.
+func TestWhatAWriteLeavesIsBounded(t *testing.T) {
+	const kept = 500_000
+	call := &fsys.Call{Do: func(context.Context, []byte) ([]byte, error) { return make([]byte, kept), nil }}
+	doc := &fsys.Doc{
+		Load: func(context.Context) ([]byte, error) { return []byte("{}\n"), nil },
+		Save: func(context.Context, []byte) error { return nil },
+	}
+	half := append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), kept)...)
+	for name, req := range map[string][]byte{"call": []byte("[]"), "doc": half} {
+		s, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "call", Node: call}, fsys.Entry{Name: "doc", Node: doc}),
+			func(s *Server) { s.MaxMsize, s.Pool = 1<<20, share.NewPool(32<<20, 0) })
+		w := dial(t, addr)
+		w.version(linux, 1<<20)
+		w.must(message{Type: tattach, Fid: 0, Afid: noFid, NUname: 1000})
+		wrote := uint32(0)
+		for ; wrote < 100; wrote++ {
+			w.walk(0, 1+wrote, name)
+			if m := w.rpc(openMessage(linux, 1+wrote, fsys.Read|fsys.Write)); m.error() != nil {
+				break
+			}
+			if m := w.rpc(message{Type: twrite, Fid: 1 + wrote, Data: req}); m.error() != nil {
+				break
+			}
+		}
+		if r := s.Pool.Report(); wrote < 5 || wrote == 100 || r.Largest > 20<<20 {
+			t.Errorf("%s: %d writes leave %d bytes of a pool of 32 MiB to one", name, wrote, r.Largest)
+		}
+		for fid := range wrote {
+			w.rpc(message{Type: tclunk, Fid: 1 + fid}) // which says that half a document was written
+		}
+		w.walk(0, 200, name)
+		w.must(openMessage(linux, 200, fsys.Read|fsys.Write))
+		w.must(message{Type: twrite, Fid: 200, Data: req})
 	}
 }
 

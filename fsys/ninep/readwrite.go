@@ -30,9 +30,18 @@ func (r *request) read() error {
 	if err != nil {
 		return err
 	}
-	if f.kind == fsys.Message && r.att.options.wait > 0 {
+	if f.kind != fsys.Message {
+		return r.readInto(p)
+	}
+	if r.att.options.wait > 0 {
 		defer r.limitWait()()
 	}
+	done, err := r.conn.data.More(r.ctx, f.kind, f.handle, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	defer r.s.charge(f)
 	return r.readInto(p)
 }
 
@@ -168,6 +177,11 @@ func (r *request) write() error {
 	if m.Offset > 1<<63-1-maxMsize {
 		return fsys.E(fsys.Invalid, "an offset out of range")
 	}
+	done, err := r.conn.data.More(r.ctx, r.fid.kind, r.fid.handle, true)
+	if err != nil {
+		return err
+	}
+	defer done()
 	n, err := fsys.WriteAt(r.ctx, r.fid.handle, m.Data, int64(m.Offset))
 	r.s.charge(r.fid)
 	if err != nil {

@@ -180,6 +180,11 @@ func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (g
 	}
 	r.patience = 0
 	defer r.end()
+	done, err := t.part.More(r, f.in.kind, f.handle, false)
+	if err != nil {
+		return nil, t.status(err)
+	}
+	defer done()
 	n, err := fsys.ReadAt(r, f.handle, buf, off)
 	if n == 0 && err != nil && !fsys.IsEOF(err) {
 		return nil, t.status(err)
@@ -237,6 +242,11 @@ func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte)
 		t.inodes.changing(f.in)
 		defer t.inodes.changing(f.in)
 	}
+	done, err := t.part.More(r, f.in.kind, f.handle, true)
+	if err != nil {
+		return 0, t.status(err)
+	}
+	defer done()
 	n, err := fsys.WriteAt(r, f.handle, data, int64(input.Offset))
 	t.count(f)
 	if n == 0 && err != nil {

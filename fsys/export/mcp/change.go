@@ -167,7 +167,12 @@ func (t *tree) converse(ctx context.Context, node fsys.Node, req []byte) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	if err := writeAll(ctx, h, req, 0); err != nil {
+	more, err := t.part.More(ctx, fsys.Message, h, true)
+	if err == nil {
+		defer more()
+		err = writeAll(ctx, h, req, 0)
+	}
+	if err != nil {
 		h.Close()
 		return nil, err
 	}

@@ -79,15 +79,17 @@ func (s *Session) ask(ctx context.Context, h fsys.Handle, text string) ([]byte, 
 }
 
 func (s *Session) converse(ctx context.Context, h fsys.Handle, body []byte) ([]byte, error) {
+	done, err := s.Part.More(ctx, fsys.Message, h, true)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	for rest := body; len(rest) > 0; {
 		n, err := fsys.WriteAt(ctx, h, rest, 0)
 		if err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
-	}
-	if err := s.Keep(fsys.Held(h)); err != nil {
-		return nil, err
 	}
 	return s.readAll(ctx, h)
 }

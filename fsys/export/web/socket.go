@@ -91,6 +91,7 @@ type socket struct {
 type opened struct {
 	node   fsys.Node
 	handle fsys.Handle
+	kind   fsys.Kind
 	bytes  *atomic.Int64 // taken for it
 }
 
@@ -357,7 +358,7 @@ func (k *socket) open(ctx context.Context, f Frame) (Frame, error) {
 	}
 	info, err := node.Stat(ctx)
 	if err == nil {
-		err = k.keep(f.ID, node, h)
+		err = k.keep(f.ID, node, h, info.Kind)
 	}
 	if err != nil {
 		h.Close()
@@ -387,7 +388,7 @@ func (k *socket) openFile(ctx context.Context, f Frame, flag fsys.Flag, create b
 }
 
 // keep makes id the number of an open file.
-func (k *socket) keep(id int64, n fsys.Node, h fsys.Handle) error {
+func (k *socket) keep(id int64, n fsys.Node, h fsys.Handle, kind fsys.Kind) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch _, taken := k.files[id]; {
@@ -396,7 +397,7 @@ func (k *socket) keep(id int64, n fsys.Node, h fsys.Handle) error {
 	case len(k.files) >= maxFiles:
 		return fsys.E(fsys.Busy, "too many files are open; close some")
 	}
-	o := opened{n, h, new(atomic.Int64)}
+	o := opened{n, h, kind, new(atomic.Int64)}
 	o.bytes.Store(fileBytes + fsys.Held(h))
 	if !k.s.Part.Reserve(share.Files, o.bytes.Load()) {
 		return share.ErrFull
@@ -445,10 +446,21 @@ func (k *socket) useFile(ctx context.Context, f Frame, r *running) (Frame, error
 		if err != nil {
 			return Frame{}, err
 		}
+		done, err := k.s.Part.More(ctx, o.kind, h, true)
+		if err != nil {
+			return Frame{}, err
+		}
+		defer done()
 		n, err := fsys.WriteAt(ctx, h, p, f.Offset)
 		k.count(o)
 		return Frame{Count: int64(n)}, err
 	}
+	done, err := k.s.Part.More(ctx, o.kind, h, false)
+	if err != nil {
+		return Frame{}, err
+	}
+	defer done()
+	defer k.count(o)
 	f.Count = f.count()
 	p := make([]byte, min(f.Count, 4<<10))
 	n, err := fsys.ReadAt(ctx, h, p, f.Offset)
