@@ -32,7 +32,7 @@ func ParseBody(p []byte) (Body, error) {
 		return Body{}, fsys.E(fsys.Invalid, "a request is a JSON object")
 	}
 	var b Body
-	seen := map[string]bool{}
+	var seen names
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
@@ -42,10 +42,9 @@ func ParseBody(p []byte) (Body, error) {
 		if err := d.Decode(&value); err != nil {
 			return Body{}, fsys.Wrap(fsys.Invalid, "not JSON", err)
 		}
-		if seen[name.(string)] {
-			return Body{}, fsys.E(fsys.Invalid, "the field "+name.(string)+" is there twice")
+		if err := seen.add(name.(string), false); err != nil {
+			return Body{}, err
 		}
-		seen[name.(string)] = true
 		b.members = append(b.members, member{name.(string), value})
 	}
 	if _, err := d.Token(); err != nil {
