@@ -32,10 +32,12 @@ func (p *Provider) fail(what string, err error) error {
 }
 
 // codeOf classifies an answer of the engine. A full disk has no status of its
-// own in the API.
+// own in the API; the kernel mounts an overlay there without its work directory,
+// which the engine then does not find.
 func codeOf(err error, text string) fsys.Code {
 	switch {
-	case strings.Contains(text, "no space left on device"), strings.Contains(text, "disk quota exceeded"):
+	case strings.Contains(text, "no space left on device"), strings.Contains(text, "disk quota exceeded"),
+		strings.HasSuffix(text, "/work/work: no such file or directory"):
 		return fsys.NoSpace
 	case cerrdefs.IsNotFound(err):
 		return fsys.NotExist
