@@ -139,8 +139,7 @@ type WireCached struct {
 }
 
 // Usage returns u, which is of work of kind, as this package counts. A count of
-// the answer that is not there, where there is an answer, is -1: see
-// [Usage.Counts].
+// the answer that is not there, where there is an answer, is -1, which cannot be.
 func (u WireUsage) Usage(kind Kind) Usage {
 	usage := Usage{Input: u.Prompt}
 	switch {

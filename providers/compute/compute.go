@@ -26,7 +26,8 @@ type Provider interface {
 	//
 	// The Usage is valid even with an error: it is what the attempt cost, and
 	// zero if nothing was worked on. Where the provider does not say, it is
-	// [Estimate]d. Errors carry an fsys.Code and a reason: Invalid (the
+	// [Estimate]d; what it does say is passed on as it is, and the [Runner] sees
+	// whether that can be. Errors carry an fsys.Code and a reason: Invalid (the
 	// request), NotExist (the model), TooLarge, Busy (over a rate), Timeout,
 	// Canceled, Unavailable (the provider failed). No error contains a key.
 	Run(ctx context.Context, req Request, emit func(Chunk) error) (Usage, error)

@@ -251,6 +251,59 @@ func TestRunnerRefusesOtherKinds(t *testing.T) {
 	}
 }
 
+// Whatever driver says it, usage that cannot be is an estimate, in the end and in
+// the chunks; only what failed before anything came may have used nothing.
+func TestUsageIsJudgedForAllDrivers(t *testing.T) {
+	text := strings.Repeat("word ", 800)
+	embed, _ := compute.ParseBody([]byte(`{"input":"x"}`))
+	image, _ := compute.ParseBody([]byte(`{"prompt":"x"}`))
+	embeddings, _ := compute.ParseRequest("", embed)
+	picture, _ := compute.ParseRequest(compute.Image, image)
+	for name, c := range map[string]struct {
+		req    compute.Request
+		say    string
+		usage  compute.Usage
+		fails  error
+		counts bool
+	}{
+		"right":                  {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: 1500}, nil, true},
+		"right, and it failed":   {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: 1500}, fsys.Unavailable, true},
+		"nothing":                {compute.Ask("", "x"), text, compute.Usage{}, nil, false},
+		"nothing, and it failed": {compute.Ask("", "x"), text, compute.Usage{}, fsys.Unavailable, false},
+		"nothing for nothing":    {compute.Ask("", "x"), "", compute.Usage{}, nil, false},
+		"never arrived":          {compute.Ask("", "x"), "", compute.Usage{}, fsys.Unavailable, true},
+		"too little":             {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: 1}, nil, false},
+		"less than nothing":      {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: -1500}, nil, false},
+		"a cost below nothing":   {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: 1500, Cost: -1}, nil, false},
+		"a fee below nothing":    {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: 1500, Fees: -1, Estimated: true}, nil, false},
+		"a cost, and no tokens":  {compute.Ask("", "x"), text, compute.Usage{Cost: 1}, nil, false},
+		"more cached":            {compute.Ask("", "x"), text, compute.Usage{Input: 1, Cached: 2, Output: 1500}, nil, false},
+		"more written":           {compute.Ask("", "x"), text, compute.Usage{Input: 2, Cached: 1, Written: 2, Output: 1500}, nil, false},
+		"vectors":                {embeddings, "", compute.Usage{Input: 1}, nil, true},
+		"vectors of nothing":     {embeddings, "", compute.Usage{Output: 1}, nil, false},
+		"a picture":              {picture, "", compute.Usage{Input: 1, Output: 1}, nil, true},
+		"a picture of nothing":   {picture, "", compute.Usage{Input: 1}, nil, false},
+	} {
+		b := &broken{run: func(_ context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+			if c.say != "" {
+				emit(compute.Chunk{Text: c.say})
+			}
+			if c.fails == nil {
+				emit(compute.Chunk{Usage: &c.usage, Result: []byte("{}")})
+			}
+			return c.usage, c.fails
+		}}
+		b.About = compute.Info{Driver: "b", Kinds: compute.Kinds}
+		chunks, got, err := paid(t, b, c.req)
+		if !errors.Is(err, c.fails) || c.counts != (got == c.usage) || c.counts == got.Estimated {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+		if c.fails == nil && c.say != "" && *chunks[len(chunks)-1].Usage != got {
+			t.Errorf("%s: the chunks say %+v", name, chunks[len(chunks)-1].Usage)
+		}
+	}
+}
+
 func TestCatalogIsRemembered(t *testing.T) {
 	p := &fake.Provider{}
 	r := compute.NewRunner("p", p)

@@ -46,13 +46,12 @@ const (
 // can be.
 func Exceeds(bytes, tokens int64) bool { return (bytes-spare)/perToken > tokens }
 
-// Counts reports whether u can be what a provider counted for work of kind whose
+// counts reports whether u can be what a provider counted for work of kind whose
 // answer has so many bytes. What cannot is as if nobody had counted.
-func (u Usage) Counts(kind Kind, bytes int64) bool {
-	if min(u.Input, u.Output, u.Cached, u.Written, int64(u.Fees), int64(u.Cost)) < 0 || u.Cached > u.Input || u.Written > u.Input-u.Cached {
-		return false
-	}
+func (u Usage) counts(kind Kind, bytes int64) bool {
 	switch {
+	case u.Cached > u.Input || u.Written > u.Input-u.Cached:
+		return false
 	case u.Input == 0: // every request has a prompt
 		return false
 	case kind == Image:
@@ -61,17 +60,17 @@ func (u Usage) Counts(kind Kind, bytes int64) bool {
 	return (bytes == 0 || u.Output > 0) && !Exceeds(bytes, u.Output)
 }
 
-// Judged is u, which a server says that work of kind was whose answer has so many
-// bytes, if it [Usage.Counts]; else it is an estimate, and not negative. Drivers
-// pass on no other usage of a server.
-func (u Usage) Judged(kind Kind, bytes int64) Usage {
-	if u.Estimated = u.Estimated || !u.Counts(kind, bytes); !u.Estimated {
+// judged is u, which a driver says that req was whose answer has so many bytes as
+// yet, or an estimate if that cannot be. Nothing at all may be what an answer
+// without a byte used that did not come to its end.
+func (u Usage) judged(req Request, bytes int, ended bool) Usage {
+	negative := min(u.Input, u.Output, u.Cached, u.Written, int64(u.Fees), int64(u.Cost)) < 0
+	switch {
+	case u == (Usage{}) && bytes == 0 && !ended:
 		return u
+	case negative, !u.Estimated && !u.counts(req.Kind, int64(bytes)):
+		return Estimate(req, bytes)
 	}
-	for _, n := range []*int64{&u.Input, &u.Output, &u.Cached, &u.Written} {
-		*n = max(*n, 0)
-	}
-	u.Fees, u.Cost = max(u.Fees, 0), 0
 	return u
 }
 

@@ -21,8 +21,8 @@ const (
 
 // A Runner is a Provider behind the rule that nothing runs unpaid, and all
 // that services get. Besides the rule it adds what no driver should have to:
-// a panic becomes an error, a missing result is composed, and what the
-// provider has to offer is remembered for a while.
+// a panic becomes an error, a missing result is composed, usage that cannot be
+// is an estimate, and what the provider has to offer is remembered for a while.
 type Runner struct {
 	id       string
 	provider Provider
@@ -65,6 +65,7 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 	var first time.Duration // until something came
 	var mu sync.Mutex
 	var unheard error // why emit did not take something
+	said := 0         // bytes
 	over := false     // a provider that goes on emitting is not heard
 	collect := func(c Chunk) error {
 		mu.Lock()
@@ -78,6 +79,10 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 		if first == 0 && c.Says() {
 			first = max(time.Since(begun), 1)
 		}
+		if said += int(c.Bytes()); c.Usage != nil {
+			u := c.Usage.judged(req, said, false)
+			c.Usage = &u
+		}
 		if err := emit(c); err != nil {
 			unheard = err
 			return err
@@ -87,6 +92,7 @@ func (r *Runner) Run(ctx context.Context, hold *budget.Hold, req Request, emit f
 	usage, err = r.run(ctx, req, answer, collect)
 	mu.Lock()
 	over = true
+	usage = usage.judged(req, said, err == nil)
 	mu.Unlock()
 	if unheard == nil && (err == nil || ctx.Err() == nil) {
 		r.catalog.ran(err)

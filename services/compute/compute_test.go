@@ -364,7 +364,7 @@ func TestPrices(t *testing.T) {
 		{"free, with a bound", say("use 10 5;say a;wait GO", `"model":"free"`, `"max_cost_microusd":5`), 5, 0},
 		{"not free where the policy has a price", say("use 10 5;say a;wait GO", `"model":"unfree"`), 1, 1},
 		{"rounded up", say("use 1 1;say a;wait GO", `"model":"unknown"`, `"max_cost_microusd":5`), 5, 1},
-		{"refused without work", say("say a;use 0 0;wait GO;fail invalid no"), 3, 0},
+		{"refused after it said something, which nobody counted", say("say a;use 0 0;wait GO;fail invalid no"), 3, 3},
 		{"not counted", say("say a;wait GO", `"max_cost_microusd":50`), 50, 50},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -429,14 +429,14 @@ func TestProviderPanics(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	d.money(0, s.Cost)
-	d.ended(d.ask(say("use 1 0;fine")), compute.Done, 10)
+	d.ended(d.ask(say("use 1 1;fine")), compute.Done, 20)
 }
 
 func TestQueue(t *testing.T) {
 	d := newDesk(t)
 	d.policy(`{"max_concurrent":2,"max_queued":2}`)
 	for i := 1; i <= 4; i++ {
-		d.ask(say(fmt.Sprintf("use 0 1;go %d;wait %d", i, i), `"max_cost_microusd":20`))
+		d.ask(say(fmt.Sprintf("use 1 1;go %d;wait %d", i, i), `"max_cost_microusd":20`))
 	}
 	d.begun("1")
 	d.begun("2")
@@ -458,12 +458,12 @@ func TestQueue(t *testing.T) {
 	d.fake.Open("1")
 	d.fake.Open("4")
 	for _, n := range []string{"1", "2", "4"} {
-		d.ended(n, compute.Done, 10)
+		d.ended(n, compute.Done, 20)
 	}
 	if d.fake.Runs() != 3 {
 		t.Errorf("%d ran, want 3", d.fake.Runs())
 	}
-	d.money(0, 30)
+	d.money(0, 60)
 	if got := d.read("usage"); !strings.Contains(got, `"jobs":{"awaiting-approval":0,"cancelled":1,"done":3,"failed":0,"queued":0,"running":0}`) {
 		t.Errorf("usage: %s", got)
 	}
@@ -479,12 +479,12 @@ func TestCancelAll(t *testing.T) {
 	d := newDesk(t)
 	d.policy(`{"max_concurrent":2}`)
 	for range 5 {
-		d.ask(say("use 0 1;begin;wait forever", `"max_cost_microusd":20`))
+		d.ask(say("use 1 1;begin;wait forever", `"max_cost_microusd":20`))
 	}
 	d.begun("1")
 	d.begun("2")
 	d.must(d.svc.CancelAll(nil))
-	for n, cost := range map[string]budget.Micros{"1": 10, "2": 10, "3": 0, "4": 0, "5": 0} {
+	for n, cost := range map[string]budget.Micros{"1": 20, "2": 20, "3": 0, "4": 0, "5": 0} {
 		d.ended(n, compute.Cancelled, cost)
 	}
 	if d.fake.Runs() != 2 {

@@ -24,8 +24,8 @@ import (
 
 func TestKeyExpires(t *testing.T) {
 	bubble(t, `{"idempotency_ttl":"1h"}`, func(d *desk) {
-		once := say("use 0 1;x", `"idempotency_key":"k"`)
-		d.ended(d.ask(once), compute.Done, 10)
+		once := say("use 1 1;x", `"idempotency_key":"k"`)
+		d.ended(d.ask(once), compute.Done, 20)
 		<-time.After(time.Hour - time.Millisecond)
 		if n := d.ask(once); n != "1" {
 			t.Errorf("a moment before its time is over the key is job %s", n)
@@ -34,30 +34,30 @@ func TestKeyExpires(t *testing.T) {
 		if _, err := fsys.WalkPath(d.ctx, d.svc.Root(), "jobs/k"); fsys.CodeOf(err) != fsys.NotExist {
 			t.Errorf("jobs/k: %v", err)
 		}
-		n := d.ask(say("use 0 2;y", `"idempotency_key":"k"`))
+		n := d.ask(say("use 1 1;y", `"idempotency_key":"k"`))
 		d.ended(n, compute.Done, 20)
 		if got := d.read("jobs/k/output"); n != "2" || got != "y " {
 			t.Errorf("job %s: %q", n, got)
 		}
 		// Who removes the old one leaves the key to the new one.
 		d.removeAll("jobs/1")
-		if again := d.ask(say("use 0 2;y", `"idempotency_key":"k"`)); again != n {
+		if again := d.ask(say("use 1 1;y", `"idempotency_key":"k"`)); again != n {
 			t.Errorf("the key is job %s", again)
 		}
-		d.money(0, 30)
+		d.money(0, 40)
 	})
 }
 
 // A key does not expire while its job runs, or is a directory of that name.
 func TestKeyOutlives(t *testing.T) {
 	bubble(t, `{"idempotency_ttl":"1h"}`, func(d *desk) {
-		long := say("use 0 1;x;wait for it", `"idempotency_key":"k"`, `"timeout_ms":86400000`)
+		long := say("use 1 1;x;wait for it", `"idempotency_key":"k"`, `"timeout_ms":86400000`)
 		d.ask(long)
 		jobs, err := fsys.Walk(d.ctx, d.svc.Root(), "jobs")
 		d.must(err)
 		draft, err := fsys.Mkdir(d.ctx, jobs, "essay", 0o755)
 		d.must(err)
-		d.must(fsys.WriteFile(d.ctx, draft, "request", []byte(say("use 0 1;essay"))))
+		d.must(fsys.WriteFile(d.ctx, draft, "request", []byte(say("use 1 1;essay"))))
 		<-time.After(2 * time.Hour)
 		d.ask("something else")
 		if n := d.ask(long); n != "1" {
@@ -70,7 +70,7 @@ func TestKeyOutlives(t *testing.T) {
 			t.Errorf("mkdir: %v", err)
 		}
 		d.fake.Open("for it")
-		d.ended("1", compute.Done, 10)
+		d.ended("1", compute.Done, 20)
 		if n := d.ask(say("other", `"idempotency_key":"k"`)); n != "4" {
 			t.Errorf("when it has ended the key is job %s", n)
 		}
@@ -80,7 +80,7 @@ func TestKeyOutlives(t *testing.T) {
 func TestExpiredKeysAreSwept(t *testing.T) {
 	bubble(t, `{"idempotency_ttl":"1h"}`, func(d *desk) {
 		for i := range 20 {
-			d.ask(say("use 0 0;x", fmt.Sprintf(`"idempotency_key":"k%d"`, i)))
+			d.ask(say("use 1 1;x", fmt.Sprintf(`"idempotency_key":"k%d"`, i)))
 		}
 		entries := func() (n int) {
 			for _, key := range d.keys() {
@@ -95,7 +95,7 @@ func TestExpiredKeysAreSwept(t *testing.T) {
 				t.Errorf("%d entries, want %d", got, want)
 			}
 			<-time.After(time.Hour)
-			d.ask("use 0 0;x")
+			d.ask("use 1 1;x")
 		}
 	})
 }
@@ -122,10 +122,10 @@ func TestFailureIsRemembered(t *testing.T) {
 // A result that was swept is not there, and its key still stands for it.
 func TestSweptKeepsItsKey(t *testing.T) {
 	bubble(t, `{"keep_results":"10m"}`, func(d *desk) {
-		once := say("use 0 1;x", `"idempotency_key":"k"`)
-		d.ended(d.ask(once), compute.Done, 10)
+		once := say("use 1 1;x", `"idempotency_key":"k"`)
+		d.ended(d.ask(once), compute.Done, 20)
 		<-time.After(10 * time.Minute)
-		d.ended(d.ask("use 0 0;y"), compute.Done, 0)
+		d.ended(d.ask("use 1 1;y"), compute.Done, 20)
 		if got := d.names("jobs"); got != "2" {
 			t.Errorf("jobs has %s", got)
 		}
@@ -136,8 +136,8 @@ func TestSweptKeepsItsKey(t *testing.T) {
 		if n := d.ask(once); n != "3" {
 			t.Errorf("a day later the key is job %s", n)
 		}
-		d.ended("3", compute.Done, 10)
-		d.money(0, 20)
+		d.ended("3", compute.Done, 20)
+		d.money(0, 60)
 	})
 }
 
@@ -232,7 +232,7 @@ func TestRetention(t *testing.T) {
 		d.open()
 		d.policy(`{"keep_bytes":0}`)
 		for i := range 3 {
-			d.ended(d.ask(say("use 0 0;say "+strings.Repeat("long ", 5000), `"max_cost_microusd":1000000`)), compute.Done, 0)
+			d.ended(d.ask(say("use 1 2000;say "+strings.Repeat("long ", 5000), `"max_cost_microusd":1000000`)), compute.Done, 20_010)
 			if got, want := d.names("jobs"), fmt.Sprint(i+1); got != want {
 				t.Errorf("jobs has %s, want %s", got, want)
 			}
@@ -246,8 +246,8 @@ func testRetention(t *testing.T, db store.Updater) {
 	d.policy(`{"keep_results":"1h","keep_bytes":50000}`)
 	// Each is about 9 KB with its request, output and chunks.
 	job := func() string {
-		n := d.ask(say("use 0 0;" + strings.Repeat("x", 2000)))
-		d.ended(n, compute.Done, 0)
+		n := d.ask(say("use 1 99;"+strings.Repeat("x", 2000), `"max_cost_microusd":1000`))
+		d.ended(n, compute.Done, 1000)
 		return n
 	}
 	job()

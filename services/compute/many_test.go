@@ -78,7 +78,7 @@ func TestOneLookUpAway(t *testing.T) {
 	for _, n := range []int{2, 2000} {
 		db := &counting{Updater: mem.New()}
 		d := newDeskOn(t, db, &fake.Provider{})
-		d.ended(d.ask("use 0 0;x"), compute.Done, 0)
+		d.ended(d.ask("use 1 1;x"), compute.Done, 20)
 		finished(t, db, 2, n)
 		jobs, err := fsys.Walk(d.ctx, d.svc.Root(), "jobs")
 		d.must(err)
@@ -115,7 +115,7 @@ func BenchmarkJobs(b *testing.B) {
 	}
 	b.Cleanup(func() { db.Close() })
 	s, ctx := benchService(b, db, &fake.Provider{})
-	if _, err := fsys.Converse(ctx, s.Root(), "new", []byte("use 0 0;x")); err != nil {
+	if _, err := fsys.Converse(ctx, s.Root(), "new", []byte("use 1 1;x")); err != nil {
 		b.Fatal(err)
 	}
 	if _, err := fsys.ReadFile(ctx, s.Root(), "jobs/1/result"); err != nil {

@@ -42,14 +42,14 @@ func TestRequestsPerMinute(t *testing.T) {
 	stores(t, func(t *testing.T, db store.Updater) {
 		d := newClockedDesk(t, db)
 		d.policy(`{"requests_per_minute":3}`)
-		first := d.ask(say("use 0 0;x", `"idempotency_key":"k"`))
+		first := d.ask(say("use 1 1;x", `"idempotency_key":"k"`))
 		d.clock("00:20.5")
-		d.ask(say("use 0 0;x"))
+		d.ask(say("use 1 1;x"))
 		held, err := fsys.OpenPath(d.ctx, d.svc.Root(), "new", fsys.Write)
 		d.must(err)
-		d.ask(say("use 0 0;x"))
+		d.ask(say("use 1 1;x"))
 		d.slow("the policy allows 3 requests a minute; wait 41 s")
-		if _, err := fsys.WriteAt(d.ctx, held, []byte(say("use 0 0;x")), 0); fsys.CodeOf(err) != fsys.Busy {
+		if _, err := fsys.WriteAt(d.ctx, held, []byte(say("use 1 1;x")), 0); fsys.CodeOf(err) != fsys.Busy {
 			t.Errorf("what was open before: got %v", err)
 		}
 		d.read("jobs/3/result")
@@ -59,13 +59,13 @@ func TestRequestsPerMinute(t *testing.T) {
 		d.clock("00:30") // nor does a clock that is set back
 		d.slow("the policy allows 3 requests a minute; wait 31 s")
 		d.clock("01:01")
-		if n := d.ask(say("use 0 0;x", `"idempotency_key":"k"`)); n != first {
+		if n := d.ask(say("use 1 1;x", `"idempotency_key":"k"`)); n != first {
 			t.Errorf("the same key is job %s", n)
 		}
-		d.ended(d.ask(say("use 0 0;x")), compute.Done, 0)
+		d.ended(d.ask(say("use 1 1;x")), compute.Done, 20)
 		d.slow("the policy allows 3 requests a minute; wait 20 s")
 		d.policy(`{}`)
-		d.ended(d.ask(say("use 0 0;x")), compute.Done, 0)
+		d.ended(d.ask(say("use 1 1;x")), compute.Done, 20)
 	})
 }
 
@@ -92,7 +92,7 @@ func TestRateHolds(t *testing.T) {
 	accepted := 0
 	for range 100 {
 		wg.Go(func() {
-			_, err := fsys.Converse(d.ctx, d.svc.Root(), "new", []byte(say("use 0 0;x")))
+			_, err := fsys.Converse(d.ctx, d.svc.Root(), "new", []byte(say("use 1 1;x")))
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {

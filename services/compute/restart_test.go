@@ -22,7 +22,7 @@ func TestKilled(t *testing.T) {
 		})
 		d := newDeskOn(t, db, &fake.Provider{}, free)
 		d.policy(`{"max_concurrent":3}`)
-		d.ended(d.ask(say("use 0 1;x", `"max_cost_microusd":50`)), compute.Done, 10)
+		d.ended(d.ask(say("use 1 1;x", `"max_cost_microusd":50`)), compute.Done, 20)
 		d.ask(say("begin;deaf deaf", `"max_cost_microusd":100`))
 		d.ask(say("begin;wait forever", `"max_cost_microusd":7`, `"model":"free"`))
 		d.ask(say("begin;deaf deaf", `"max_cost_microusd":1000`, `"idempotency_key":"gone"`))
@@ -30,7 +30,7 @@ func TestKilled(t *testing.T) {
 		for _, n := range []string{"2", "3", "4"} {
 			d.begun(n)
 		}
-		d.money(11107, 10)
+		d.money(11107, 20)
 		removed, err := fsys.WalkPath(d.ctx, d.svc.Root(), "jobs/gone")
 		d.must(err)
 		d.must(fsys.Remove(d.ctx, removed))
@@ -45,12 +45,12 @@ func TestKilled(t *testing.T) {
 		if got := d.names("jobs"); got != "1 2 3 5" {
 			t.Errorf("jobs has %s", got)
 		}
-		d.money(0, 10+100+1000)
+		d.money(0, 20+100+1000)
 		if got := d.read("jobs/2/result"); got != `{"error":{"message":"interrupted","code":"canceled"}}`+"\n" {
 			t.Errorf("result: %s", got)
 		}
 		d.read("jobs/2/output")
-		d.ended(d.ask(say("use 0 1;y")), compute.Done, 10)
+		d.ended(d.ask(say("use 1 1;y")), compute.Done, 20)
 		if got := d.names("jobs"); got != "1 2 3 5 6" {
 			t.Errorf("jobs has %s", got)
 		}

@@ -215,9 +215,9 @@ func TestNoRetry(t *testing.T) {
 }
 
 func TestRetryAfter(t *testing.T) {
-	a := newSeries("m", 10, "7s: use 0 0;fail busy rate", "use 0 0;fine")
+	a := newSeries("m", 10, "7s: use 0 0;fail busy rate", "use 1 1;fine")
 	bubble(t, `{}`, func(d *desk) {
-		d.ended(d.ask(say("x", `"model":"m"`)), compute.Done, 0)
+		d.ended(d.ask(say("x", `"model":"m"`)), compute.Done, 20)
 		if at := a.times(); at[1] != 7*time.Second {
 			t.Errorf("asked at %v", at)
 		}
@@ -389,12 +389,12 @@ func TestFreeStaysFree(t *testing.T) {
 func TestPricesAreKnown(t *testing.T) {
 	none := &fake.Provider{List: []provider.Model{{Name: "gpt-4o"}, {Name: "mine"}}}
 	bubble(t, `{}`, func(d *desk) {
-		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`)), compute.Done, 2500) // as is publicly known
+		d.ended(d.ask(say("use 1000 1;x", `"model":"gpt-4o"`)), compute.Done, 2510) // as is publicly known
 		d.refused(say("x", `"model":"mine"`), fsys.Invalid, "the price of the model mine is not known; set prices or default_price in compute/policy")
 		d.policy(`{"default_price":{"input_microusd":3000000,"output_microusd":0}}`)
-		d.ended(d.ask(say("use 1 0;x", `"model":"mine"`)), compute.Done, 3)
+		d.ended(d.ask(say("use 1 1;x", `"model":"mine"`)), compute.Done, 6)
 		d.policy(`{"prices":{"gpt*":{"input_microusd":1000000,"output_microusd":0}}}`)
-		d.ended(d.ask(say("use 1000 0;x", `"model":"gpt-4o"`, `"max_cost_microusd":1000`)), compute.Done, 1000)
+		d.ended(d.ask(say("use 999 1;x", `"model":"gpt-4o"`, `"max_cost_microusd":1000`)), compute.Done, 1000)
 	}, none)
 }
 

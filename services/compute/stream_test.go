@@ -19,7 +19,7 @@ func TestAHundredReaders(t *testing.T) {
 	stores(t, func(t *testing.T, db store.Updater) {
 		d := newDeskOn(t, db, &fake.Provider{})
 		var script, want strings.Builder
-		script.WriteString("use 0 0;")
+		script.WriteString("use 1 13000;")
 		for i := range 200 {
 			fmt.Fprintf(&script, "say %d %s;", i, strings.Repeat("x", 1000))
 			fmt.Fprintf(&want, "%d %s ", i, strings.Repeat("x", 1000))
@@ -27,7 +27,7 @@ func TestAHundredReaders(t *testing.T) {
 				script.WriteString("wait middle;")
 			}
 		}
-		n := d.ask(say(strings.TrimSuffix(script.String(), ";")))
+		n := d.ask(say(strings.TrimSuffix(script.String(), ";"), `"max_cost_microusd":1000000`))
 		var wg sync.WaitGroup
 		for i := range 100 {
 			wg.Go(func() {

@@ -68,13 +68,8 @@ func (s *Stream) Send(c compute.Chunk) error {
 	return s.Emit(c)
 }
 
-// Count takes what the server says that it was until here. The last word counts:
-// if that cannot be, nothing was counted.
-func (s *Stream) Count(u compute.Usage) {
-	if s.Usage, s.counted = &u, s.size; !u.Counts(s.Req.Kind, int64(s.size)) {
-		s.Usage = nil
-	}
-}
+// Count takes what the server says that it was until here. The last word counts.
+func (s *Stream) Count(u compute.Usage) { s.Usage, s.counted = &u, s.size }
 
 // End returns what the stream that ended with err has used. One that ended
 // without saying why was cut off.
@@ -86,7 +81,7 @@ func (s *Stream) End(err error) (compute.Usage, error) {
 	if s.Prompt != nil {
 		usage.Input, usage.Cached, usage.Written = s.Prompt.Input, s.Prompt.Cached, s.Prompt.Written
 	}
-	if s.Usage != nil {
+	if s.Usage != nil && *s.Usage != (compute.Usage{}) { // which would say that nothing was done
 		usage = *s.Usage
 		if s.size > s.counted { // that was not all
 			usage.Output += int64(s.size - s.counted)

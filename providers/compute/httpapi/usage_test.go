@@ -1,12 +1,33 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"agent9/namespace/budget"
 	"agent9/providers/compute"
 )
+
+// scripted is a server that answers with events.
+type scripted struct{ events []string }
+
+func (scripted) Models(context.Context) ([]compute.Model, error) { return nil, nil }
+
+func (p scripted) Run(_ context.Context, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
+	s := &Stream{Req: req, Emit: emit, Done: true}
+	for _, event := range p.events {
+		var e ChatEvent
+		if err := json.Unmarshal([]byte(strings.Replace(event, "TEXT", strings.Repeat("word ", 800), 1)), &e); err != nil {
+			return compute.Usage{}, err
+		}
+		if err := s.Add(e); err != nil {
+			return compute.Usage{}, err
+		}
+	}
+	return s.End(nil)
+}
 
 // What a server says of a stream counts if it can be true, and was said last:
 // else nobody counted.
@@ -40,17 +61,7 @@ func TestUsageThatCannotBeIsNone(t *testing.T) {
 		{"early, and not again", []string{usage(`{"prompt_tokens":9,"completion_tokens":1500}`), text, end}, false},
 		{"zeros at last", []string{text, usage(good), end, usage(`{"prompt_tokens":0,"completion_tokens":0}`)}, false},
 	} {
-		s := &Stream{Req: compute.Ask("m", "hi"), Emit: func(compute.Chunk) error { return nil }, Done: true}
-		for _, event := range c.events {
-			var e ChatEvent
-			if err := json.Unmarshal([]byte(strings.Replace(event, "TEXT", strings.Repeat("word ", 800), 1)), &e); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Add(e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := s.End(nil)
+		got, err := compute.NewRunner("p", scripted{c.events}).Run(t.Context(), new(budget.Hold), compute.Ask("m", "hi"), func(compute.Chunk) error { return nil })
 		want := compute.Usage{Input: 9, Output: 1500}
 		if err != nil || got.Estimated == c.counted || c.counted && got != want || min(got.Input, got.Output, got.Cached) < 0 {
 			t.Errorf("%s: got %+v, %v", c.name, got, err)

@@ -40,7 +40,7 @@ func (p *Provider) image(ctx context.Context, req compute.Request, emit func(com
 		return used, httpapi.NotAnAnswer(err)
 	}
 	if r.Usage != nil {
-		used = compute.Usage{Input: r.Usage.Input, Output: r.Usage.Output}.Judged(req.Kind, 0)
+		used = compute.Usage{Input: r.Usage.Input, Output: r.Usage.Output}
 	}
 	if len(r.Data) == 1 && len(r.Data[0].Base64) > 0 {
 		return used, emit(httpapi.Picture(r.Data[0].Base64, used))
@@ -84,7 +84,7 @@ func (p *Provider) transcribe(ctx context.Context, req compute.Request, emit fun
 	}
 	used = compute.Estimate(req, len(r.Text))
 	if r.Usage != nil {
-		used = compute.Usage{Input: r.Usage.Input, Output: r.Usage.Output}.Judged(req.Kind, int64(len(r.Text)))
+		used = compute.Usage{Input: r.Usage.Input, Output: r.Usage.Output}
 	}
 	if err := emit(compute.Chunk{Text: r.Text, Finish: "stop"}); err != nil {
 		return used, err

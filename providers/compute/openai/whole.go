@@ -68,7 +68,7 @@ func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Resp
 	}
 	used = compute.Estimate(req, size)
 	if r.Usage != nil {
-		used = r.Usage.Usage(req.Kind).Judged(req.Kind, int64(size))
+		used = r.Usage.Usage(req.Kind)
 	}
 	return used, emit(compute.Chunk{Usage: &used, Result: httpapi.OneLine(raw)})
 }
