@@ -152,6 +152,10 @@ type Usage struct {
 	// Fees are for what the provider counted and bills apart from tokens, such
 	// as searches.
 	Fees budget.Micros `json:"fees_microusd,omitempty"`
+	// Percent is what the way in which the provider says that it served the
+	// request makes of the price of the way that was asked for, if that is more:
+	// see [Request.Dearer]. 0 is 100.
+	Percent int64 `json:"price_percent,omitempty"`
 	// Cost is what the provider itself says that it charges; 0 if it does
 	// not say. Who has the prices computes the cost then.
 	Cost budget.Micros `json:"cost_microusd,omitempty"`

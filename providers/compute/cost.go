@@ -32,7 +32,15 @@ func (p Price) Cost(u Usage) budget.Micros {
 	sum.add(cached, read)
 	sum.add(written, write)
 	sum.add(u.Output, p.Output)
-	return min(sum.cost()+max(u.Fees, 0), budget.Most)
+	return min(u.Served(sum.cost())+max(u.Fees, 0), budget.Most)
+}
+
+// Served is what u comes to, whose tokens come to cost as they were asked for.
+func (u Usage) Served(cost budget.Micros) budget.Micros {
+	if u.Percent <= 100 {
+		return cost
+	}
+	return times(int64(cost), budget.Micros(min(u.Percent, maxTokens))*perPrice/100)
 }
 
 // How many bytes of an answer may be a token, and a few more in all: most
@@ -69,7 +77,9 @@ func (u Usage) judged(req Request, bytes int, ended bool) Usage {
 	case u == (Usage{}) && bytes == 0 && !ended:
 		return u
 	case negative, !u.Estimated && !u.counts(req.Kind, int64(bytes)):
-		return Estimate(req, bytes)
+		e := Estimate(req, bytes)
+		e.Percent = u.Percent
+		return e
 	}
 	return u
 }

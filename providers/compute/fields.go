@@ -44,12 +44,23 @@ var plain = set(
 // inference in one country 1.1 times and its fast mode six times. What is
 // cheaper is not counted as such.
 var served = map[string]map[string]int64{
-	serviceTier:     {"auto": 100, "default": 100, "standard": 100, "standard_only": 100, "flex": 100, "priority": 250},
+	"service_tier":  {"auto": 100, "default": 100, "standard": 100, "standard_only": 100, "flex": 100, "priority": 250},
 	"inference_geo": {"global": 100, "us": 110},
 	"speed":         {"standard": 100, "fast": 600},
 }
 
-const serviceTier = "service_tier"
+// Dearer is the percentage of the price at which r was held for that its answer
+// costs, which says how it was served in a field that r may have too, such as
+// service_tier; 0 if that is no more than was asked for, or not known.
+func (r Request) Dearer(field, way string) int64 {
+	var asked string
+	json.Unmarshal(r.Body.Get(field), &asked) // what is not there is none
+	was := max(served[field][asked], 100)
+	if percent := served[field][way]; percent > was {
+		return (percent*100 + was - 1) / was
+	}
+	return 0
+}
 
 // field measures one field of a body, whose value is also there as a tree.
 func (m *measure) field(r Request, name string, value json.RawMessage, tree any) error {

@@ -48,6 +48,9 @@ func TestCost(t *testing.T) {
 		{compute.Usage{Input: 100, Output: 10}, 150},
 		{compute.Usage{Input: 100, Cached: 50, Output: 10}, 105},
 		{compute.Usage{Input: 100, Cached: 50, Written: 40}, 65},
+		{compute.Usage{Input: 1, Output: 1, Percent: 250, Fees: 7}, 22}, // 6 × 2.5, and the fee as it is
+		{compute.Usage{Input: 100, Percent: 10}, 100},                   // is never less
+		{compute.Usage{Input: 1 << 60, Percent: 1 << 62}, budget.Most},
 		{compute.Usage{Input: 100, Cached: 1}, 100},    // a tenth of a micro-dollar is one
 		{compute.Usage{Input: 100, Cached: 1000}, 10},  // cannot be more than all
 		{compute.Usage{Input: 1000}, 1000},             // not long yet

@@ -61,6 +61,7 @@ package compute
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"sync"
@@ -161,6 +162,9 @@ func Open(life context.Context, config Config) (*Service, error) {
 	p, err := s.policies.Read(life, s.st)
 	if err != nil {
 		return nil, err
+	}
+	if len(p.unpriced) > 0 {
+		slog.Warn("a stored price of 0 counts as not known; write compute/policy with what it is", "prices", p.unpriced)
 	}
 	s.limit(p)
 	if config.Approvals != nil {

@@ -69,7 +69,7 @@ func (r *record) cost(u provider.Usage) budget.Micros {
 	case u.Cost > 0:
 		return min(u.Cost, budget.Most)
 	case u.Estimated, r.Price == nil:
-		return r.Held
+		return u.Served(r.Held)
 	}
 	return r.Price.Cost(u)
 }

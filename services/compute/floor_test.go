@@ -63,6 +63,32 @@ func TestASmallCostBuysLittle(t *testing.T) {
 	}
 }
 
+// What was served in a dearer way than was asked for costs that, counted or not,
+// and is in the job's usage.
+func TestServedDearer(t *testing.T) {
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("dear", &dearer{}))
+	dear := `"model":"dear","max_cost_microusd":1000`
+	n := d.ask(say("use", dear))
+	d.ended(n, compute.Done, 50) // of 20
+	if got := d.read("jobs/" + n + "/usage"); !strings.Contains(got, `"price_percent":250`) {
+		t.Errorf("usage is %s", got)
+	}
+	d.ended(d.ask(say("guess", dear)), compute.Done, 2500)
+	d.money(0, 2550)
+}
+
+// dearer serves all as priority, and counts only if it is asked to use.
+type dearer struct{ fake.Provider }
+
+func (*dearer) Models(context.Context) ([]provider.Model, error) {
+	return []provider.Model{{Name: "dear", Price: &provider.Price{Input: 1e6, Output: 1e6}}}, nil
+}
+
+func (*dearer) Run(_ context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+	usage := provider.Usage{Input: 10, Output: 10, Percent: req.Dearer("service_tier", "priority"), Estimated: req.Last() != "use"}
+	return usage, emit(provider.Chunk{Text: "x", Finish: "stop", Usage: &usage})
+}
+
 // What a provider bills above the hold is recorded, and then nothing starts that
 // waits: neither what is queued nor what was approved.
 func TestOverdrawnStartsNothing(t *testing.T) {
@@ -116,6 +142,32 @@ func TestOldPolicy(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	d.ended(d.ask(say("use 1 1;x")), compute.Done, 20)
+}
+
+// A price of 0 that an earlier version stored, which may have said nothing, counts as
+// not known until somebody writes what it is; one that is written as 0 is meant.
+func TestOldPricesOfNothing(t *testing.T) {
+	none := &fake.Provider{List: []provider.Model{{Name: "mine"}, {Name: "gpt-4o"}}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("none", none))
+	const zero, some = `{"input_microusd":0,"cached_input_microusd":0,"output_microusd":0}`, `{"input_microusd":0,"output_microusd":1000000}`
+	put := func(doc string) {
+		d.must(d.db.Update(d.ctx, func(tx store.Store) error { return tx.Put(d.ctx, "compute/policy", []byte(doc)) }))
+		d.open()
+	}
+	put(`{"prices":{"mi*":` + zero + `,"gpt*":{"input_microusd":1,"output_microusd":1,"long":` + zero + `},"ok":` + some + `},"default_price":` + zero + `}`)
+	d.refused(say("x", `"model":"mine"`), fsys.Invalid, "the price of the model mine is not known")
+	d.ended(d.ask(say("use 1000 1;x", `"model":"gpt-4o"`)), compute.Done, 2510) // as is publicly known
+	if got := d.shown(); !strings.Contains(got, `"prices":{"ok":{`) || !strings.Contains(got, `"default_price":null`) {
+		t.Errorf("the policy is %s", got)
+	}
+	put(`{"default_price":` + some + `}`)
+	d.ended(d.ask(say("use 1 1;x", `"model":"mine"`)), compute.Done, 1)
+	d.policy(`{"prices":{"mine":` + zero + `}}`)
+	d.open()
+	d.ended(d.ask(say("use 9 9;x", `"model":"mine"`)), compute.Done, 0)
+	if got := d.shown(); strings.Contains(got, "whole") {
+		t.Errorf("the policy is %s", got)
+	}
 }
 
 // An approved job that cannot be paid from its hold any more is refused.

@@ -162,6 +162,7 @@ type usageFile struct {
 	Cached    int64           `json:"cached_tokens"`
 	Output    int64           `json:"output_tokens"`
 	Estimated bool            `json:"estimated"`
+	Percent   int64           `json:"price_percent,omitempty"` // of Price, if it was served in a dearer way
 	Held      budget.Micros   `json:"held_microusd"`
 	Cost      budget.Micros   `json:"cost_microusd"`
 	Free      bool            `json:"free"`
@@ -174,7 +175,7 @@ type usageFile struct {
 func (j *job) usage(context.Context) (usageFile, error) {
 	r := j.record()
 	f := usageFile{
-		Input: r.Usage.Input, Cached: r.Usage.Cached, Output: r.Usage.Output, Estimated: r.Usage.Estimated,
+		Input: r.Usage.Input, Cached: r.Usage.Cached, Output: r.Usage.Output, Estimated: r.Usage.Estimated, Percent: r.Usage.Percent,
 		Cost: max(r.Cost, r.Paid), Free: r.Free, Price: r.Price, Attempts: r.Attempts,
 	}
 	if len(r.Attempts) > 0 {

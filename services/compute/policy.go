@@ -64,6 +64,8 @@ type Policy struct {
 	// more than KeepBytes of them.
 	KeepResults keep.Duration `json:"keep_results"`
 	KeepBytes   int64         `json:"keep_bytes"`
+
+	unpriced []string // of Prices and DefaultPrice, those that [storedPolicy] left out
 }
 
 // A Fallback is a provider, or any that has the model; without a model it is
@@ -247,14 +249,42 @@ func policies() *keep.Document[Policy] {
 	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: storedPolicy}
 }
 
+// stored is a policy as it is kept. Whole says that its prices say what they are,
+// as [whole] has checked.
+type stored struct {
+	Policy
+	Whole bool `json:"whole"`
+}
+
 // storedPolicy reads a policy that may have been written when there were more
 // fields: a model without a price is always refused, and a bound of tokens has
-// taken the place of one of money.
+// taken the place of one of money. A price may also have been written that said
+// nothing, and be kept as one of 0: it is left out, as if it were not known.
 func storedPolicy(doc []byte) (Policy, error) {
-	if body, err := provider.ParseBody(doc); err == nil {
-		doc = body.Delete("default_max_cost_microusd").Delete("require_price").Bytes()
+	body, err := provider.ParseBody(doc)
+	if err != nil {
+		return parsePolicy(doc)
 	}
-	return parsePolicy(doc)
+	p, err := parsePolicy(body.Delete("default_max_cost_microusd").Delete("require_price").Delete("whole").Bytes())
+	if err != nil || string(body.Get("whole")) == "true" {
+		return p, err
+	}
+	for glob, price := range p.Prices {
+		if saysNothing(price) {
+			delete(p.Prices, glob)
+			p.unpriced = append(p.unpriced, glob)
+		}
+	}
+	if p.DefaultPrice != nil && saysNothing(*p.DefaultPrice) {
+		p.DefaultPrice = nil
+		p.unpriced = append(p.unpriced, "default_price")
+	}
+	slices.Sort(p.unpriced)
+	return p, nil
+}
+
+func saysNothing(p provider.Price) bool {
+	return max(p.Input, p.Cached, p.Output, p.Write) == 0 || p.Long != nil && saysNothing(*p.Long)
 }
 
 func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
@@ -274,7 +304,7 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 		}
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {
-		if err := store.PutJSON(ctx, tx, policyKey, p); err != nil {
+		if err := store.PutJSON(ctx, tx, policyKey, stored{p, true}); err != nil {
 			return err
 		}
 		store.After(tx, func() { s.limit(p) })

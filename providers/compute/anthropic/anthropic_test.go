@@ -87,6 +87,23 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// An answer that was served in a dearer way than was asked for costs that.
+func TestServedDearer(t *testing.T) {
+	p := provider(t, newServer(t).URL)
+	for _, c := range []struct {
+		asked, way string
+		want       int64
+	}{
+		{`"x":1`, `\"inference_geo\":\"us\"`, 110}, {`"inference_geo":"us"`, `\"inference_geo\":\"us\"`, 0}, {`"x":1`, `\"inference_geo\":\"us\",\"speed\":\"fast\"`, 660},
+		{`"speed":"fast"`, `\"inference_geo\":\"us\",\"speed\":\"fast\"`, 110}, {`"x":1`, `\"inference_geo\":null,\"service_tier\":\"priority\"`, 0},
+	} {
+		_, usage, err := run(t, p, parse(t, `{`+c.asked+`,"messages":[{"role":"user","content":"served `+c.way+`"}]}`))
+		if err != nil || usage.Percent != c.want || usage.Estimated {
+			t.Errorf("%s, and %s: got %+v, %v, want %d %%", c.asked, c.way, usage, err, c.want)
+		}
+	}
+}
+
 func TestToolCalls(t *testing.T) {
 	req := compute.Ask("m", "tools")
 	chunks, usage, err := run(t, provider(t, newServer(t).URL), req)

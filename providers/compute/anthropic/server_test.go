@@ -92,6 +92,8 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) {
 	case "slow":
 		events(w, start, text, ping, textDelta("begin"))
 		<-r.Context().Done()
+	case "served":
+		events(w, strings.Replace(start, `"service_tier":"standard"`, rest, 1), text, textDelta("a"), stopBlock(0), messageDelta("end_turn"), end)
 	case "cut":
 		events(w, start, text, textDelta("half"))
 	case "break":

@@ -41,6 +41,11 @@ func (s *stream) event(data []byte) (more bool, err error) {
 	case "message_start":
 		s.ID, s.Model, s.usage = e.Message.ID, e.Message.Model, e.Message.Usage
 		s.Prompt = s.tokens()
+		for field, way := range map[string]string{"inference_geo": s.usage.InferenceGeo, "speed": string(s.usage.Speed)} {
+			if percent := s.Req.Dearer(field, way); percent > 0 {
+				s.Percent = max(s.Percent, 100) * percent / 100
+			}
+		}
 	case "content_block_start":
 		return true, s.start(e.ContentBlock)
 	case "content_block_delta":

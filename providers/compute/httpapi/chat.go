@@ -18,6 +18,7 @@ type ChatEvent struct {
 		FinishReason string `json:"finish_reason"`
 	} `json:"choices"`
 	Usage *compute.WireUsage `json:"usage"`
+	Tier  string             `json:"service_tier"`
 	Error json.RawMessage    `json:"error"`
 }
 
@@ -54,6 +55,9 @@ func (s *Stream) Add(e ChatEvent) error {
 		if err := s.Send(c); err != nil {
 			return err
 		}
+	}
+	if e.Tier != "" {
+		s.Percent = s.Req.Dearer("service_tier", e.Tier)
 	}
 	if e.Usage != nil {
 		u := e.Usage.Usage(s.Req.Kind)

@@ -50,6 +50,7 @@ type Stream struct {
 	Done   bool           // the server said that this is all
 
 	ID, Model string // the server's names, for the first chunk
+	Percent   int64  // as in Usage
 
 	size     int
 	counted  int  // of size, when Usage was
@@ -88,6 +89,7 @@ func (s *Stream) End(err error) (compute.Usage, error) {
 			usage.Estimated = true
 		}
 	}
+	usage.Percent = s.Percent
 	if err != nil {
 		return usage, err
 	}

@@ -155,6 +155,27 @@ func TestWholeResponse(t *testing.T) {
 	}
 }
 
+// An answer that says that it was served in a dearer way than was asked for costs
+// that; one that says a cheaper one costs what was held for.
+func TestServedDearer(t *testing.T) {
+	p := provider(t, newServer(t).URL)
+	const stream = `raw data: {\"service_tier\":\"WAY\",\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\ndata: [DONE]\n\n`
+	for _, say := range []string{stream, "whole WAY"} {
+		for _, c := range []struct {
+			asked, way string
+			want       int64
+		}{
+			{`"x"`, "priority", 250}, {`null`, "priority", 250}, {`"auto"`, "priority", 250}, {`"flex"`, "priority", 250},
+			{`"priority"`, "priority", 0}, {`"priority"`, "default", 0}, {`"auto"`, "default", 0}, {`"auto"`, "unheard of", 0},
+		} {
+			body := `{"service_tier":` + c.asked + `,"messages":[{"role":"user","content":"` + strings.ReplaceAll(say, "WAY", c.way) + `"}]}`
+			if _, usage, err := run(t, p, parse(t, body)); err != nil || usage.Percent != c.want || usage.Estimated {
+				t.Errorf("%s: got %+v, %v, want %d %%", body, usage, err, c.want)
+			}
+		}
+	}
+}
+
 func TestOtherKinds(t *testing.T) {
 	p := provider(t, newServer(t).URL)
 	chunks, usage, err := run(t, p, parse(t, `{"model":"m","prompt":"Say this"}`))

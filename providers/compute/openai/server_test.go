@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -122,7 +123,7 @@ func (s *server) chat(w http.ResponseWriter, r *http.Request) {
  "id": "chatcmpl-2", "object": "chat.completion", "created": 1741569952, "model": "gpt-test-0613",
  "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello <you>", "refusal": null, "annotations": []},
               "logprobs": {"content": []}, "finish_reason": "stop"}],
- "usage": {"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29}, "service_tier": "default"}`)
+ "usage": {"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29}, "service_tier": "`+cmp.Or(rest, "default")+`"}`)
 	case "tools":
 		events(w, role,
 			`{"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_DdmO9pD3xa9XTPNJ32zg2hcA","type":"function","function":{"name":"get_weather","arguments":""}}]},"finish_reason":null}]}`,

@@ -35,6 +35,7 @@ type response struct {
 		FinishReason string        `json:"finish_reason"`
 	} `json:"choices"`
 	Usage *compute.WireUsage `json:"usage"`
+	Tier  string             `json:"service_tier"`
 	Error json.RawMessage    `json:"error"`
 }
 
@@ -70,6 +71,7 @@ func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Resp
 	if r.Usage != nil {
 		used = r.Usage.Usage(req.Kind)
 	}
+	used.Percent = req.Dearer("service_tier", r.Tier)
 	return used, emit(compute.Chunk{Usage: &used, Result: httpapi.OneLine(raw)})
 }
 
