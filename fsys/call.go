@@ -3,6 +3,7 @@ package fsys
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"strings"
 	"sync"
@@ -16,8 +17,8 @@ const MaxMessage = 1 << 20
 // A Call is a Message file that takes requests: a handle on it is a
 // conversation. Offsets are ignored, and truncating it does nothing.
 //
-// If the first byte of a request that is not white space is '{' or '[', the
-// write that completes the JSON value acts, and returns the error if there is
+// If the first byte of a request that is not white space is '{', it is a JSON
+// object: the write that completes it acts, and returns the error if there is
 // one. Anything else is plain text and acts at the first of a read on the
 // same handle, Sync, or the Sync that goes before an orderly Close. Reads
 // after that give the reply once, then the end. Several requests in one write
@@ -25,8 +26,8 @@ const MaxMessage = 1 << 20
 // writing is Busy; who opened the file only to read it, as what reads all files
 // does, finds it empty.
 type Call struct {
-	// Do performs one request and returns its reply. req is without the white
-	// space around a JSON value, and without one final newline if it is text.
+	// Do performs one request and returns its reply. req is a whole JSON object
+	// without the white space around it, or text without one final newline.
 	Do func(ctx context.Context, req []byte) (reply []byte, err error)
 	// Admit, if set, is asked when the file is opened for writing: it refuses
 	// what can be refused before a request is there.
@@ -136,8 +137,11 @@ func (h *callHandle) gather(p []byte) (n int, whole bool) {
 	return h.scan.feed(p)
 }
 
+// asText says why a request was taken for JSON.
+const asText = "; what begins with { is JSON, and a text begins with another character"
+
 // checkTail refuses p before anything acts if it has something after a JSON
-// value that is neither white space nor another one: the writer made a
+// object that is neither white space nor another one: the writer made a
 // mistake, and half of a mistake should not act.
 func (h *callHandle) checkTail(p []byte) error {
 	if h.call.Raw {
@@ -148,7 +152,7 @@ func (h *callHandle) checkTail(p []byte) error {
 		n, whole := s.feed(p)
 		if values > 0 && s.text {
 			h.req, h.scan = nil, jsonScan{}
-			return E(Invalid, "there is more after the JSON value")
+			return E(Invalid, "there is more after the JSON object"+asText)
 		}
 		if p = p[n:]; whole {
 			values++
@@ -168,8 +172,18 @@ func (h *callHandle) act(ctx context.Context) error {
 			req = bytes.TrimSpace(req)
 		}
 	}
+	var whole json.RawMessage
+	var reply []byte
+	var err error
+	if !h.call.Raw && !h.scan.text {
+		err = json.Unmarshal(req, &whole)
+	}
 	h.req, h.scan = nil, jsonScan{}
-	reply, err := h.call.Do(Join(ctx, h.opened), req)
+	if err != nil {
+		err = E(Invalid, "the request is not JSON: "+err.Error()+asText)
+	} else {
+		reply, err = h.call.Do(Join(ctx, h.opened), req)
+	}
 	h.acted, h.failed = true, err
 	h.replies = append(h.replies, reply...)
 	return err
@@ -185,7 +199,7 @@ func (h *callHandle) end(ctx context.Context) error {
 	case h.scan.depth > 0:
 		h.req, h.scan = nil, jsonScan{}
 		h.acted = true
-		h.failed = E(Invalid, "the JSON value is not complete")
+		h.failed = E(Invalid, "the JSON object is not complete"+asText)
 		return h.failed
 	}
 	h.req, h.scan = nil, jsonScan{} // white space
@@ -230,15 +244,15 @@ func (h *callHandle) Sync(ctx context.Context) error {
 	return h.end(ctx)
 }
 
-// jsonScan finds the end of a JSON value without looking at a byte twice.
-// Whether the value is well formed is for who decodes it.
+// jsonScan finds the end of a JSON object without looking at a byte twice.
+// Whether it is well formed shows when it is whole.
 type jsonScan struct {
 	began, text, inString, escaped bool
 	depth                          int
 }
 
 // feed returns how many bytes of p belong to this request, and whether it is
-// now a whole JSON value.
+// now a whole JSON object.
 func (s *jsonScan) feed(p []byte) (n int, whole bool) {
 	if s.text {
 		return len(p), false
@@ -248,7 +262,7 @@ func (s *jsonScan) feed(p []byte) (n int, whole bool) {
 		case !s.began:
 			switch b {
 			case ' ', '\t', '\r', '\n':
-			case '{', '[':
+			case '{':
 				s.began = true
 				s.depth = 1
 			default:

@@ -68,10 +68,10 @@ func TestCallJSONActsInTheWriteThatCompletesIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, reply, "a reply is given once")
 
-	require.NoError(t, write(t, h, `[1]`))
+	require.NoError(t, write(t, h, `{"n":1}`))
 	require.Error(t, write(t, h, `{"bad":1}`))
 	reply, err = read(t, h)
-	require.Equal(t, "<[1]>\n", reply)
+	require.Equal(t, "<{\"n\":1}>\n", reply)
 	require.Equal(t, fsys.Invalid, fsys.CodeOf(err), "the error is read after the replies before it")
 }
 
@@ -108,6 +108,31 @@ func TestCallPlainText(t *testing.T) {
 			require.NoError(t, write(t, h, "bad"))
 			require.Equal(t, fsys.Invalid, fsys.CodeOf(end(h)))
 		})
+	}
+}
+
+// Only a { begins JSON, and what is no JSON then is told why.
+func TestCallTextThatLooksLikeJSON(t *testing.T) {
+	for _, text := range []string{"[note] buy milk", "[2026-11-22] a day", "[1]", "[", `"quoted"`} {
+		h, got := conversation(t, nil)
+		require.NoError(t, write(t, h, text))
+		require.NoError(t, fsys.Sync(t.Context(), h))
+		require.Equal(t, []string{text}, *got)
+	}
+	for text, want := range map[string]string{
+		"{hello} there": "there is more after the JSON object",
+		"{hello}":       "the request is not JSON: invalid character 'h'",
+		"{hello":        "the JSON object is not complete",
+	} {
+		h, got := conversation(t, nil)
+		err := write(t, h, text)
+		if err == nil {
+			err = fsys.Sync(t.Context(), h)
+		}
+		require.ErrorIs(t, err, fsys.Invalid)
+		require.Contains(t, fsys.ReasonOf(err), want)
+		require.Contains(t, fsys.ReasonOf(err), "a text begins with another character")
+		require.Empty(t, *got)
 	}
 }
 

@@ -28,6 +28,13 @@ func Strictly(doc []byte, v any) error {
 	return nil
 }
 
+// IsArray reports whether text, which is no JSON object, is a JSON array: a
+// mistake where one or the other is expected.
+func IsArray(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) > 0 && text[0] == '[' && json.Valid(text)
+}
+
 // InJSON returns an error that says in the words of JSON what err, which is one
 // of encoding/json, says in those of Go:
 //
@@ -61,6 +68,9 @@ func (e inJSON) Unwrap() error { return e.err }
 
 // jsonKind is what JSON calls what is decoded into a t.
 func jsonKind(t reflect.Type) string {
+	if said, ok := reflect.New(t).Interface().(interface{ JSONKind() string }); ok {
+		return said.JSONKind()
+	}
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return "a string"
 	}

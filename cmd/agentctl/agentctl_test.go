@@ -61,7 +61,7 @@ func TestSend(t *testing.T) {
 		}
 	}
 	c.fails("agents/alice/inbox/new: 5000 needed, 10 left", "send", "alice", "refuse me")
-	c.fails("the text begins with { but is not a JSON object: unexpected end of JSON input", "send", "alice", `{"a":`)
+	c.fails("the text begins with {, which is JSON, and it is not: unexpected end of JSON input; a text begins with another character", "send", "alice", `{"a":`)
 	c.fails("agents/nobody/inbox/new: No such file or directory", "send", "nobody", "hi")
 	c.want(output{2, "", "agentctl: send: after the agent the text is missing; see agentctl send --help\n"}, "send", "alice")
 	c.fails("agents/nobody: No such file or directory", "mcp", "nobody")

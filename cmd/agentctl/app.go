@@ -49,7 +49,7 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 				Usage: "capability `TOKEN`, or the path to attach to"},
 			&cli.DurationFlag{Name: waitFlag, EnvVars: []string{"AGENT9_WAIT"}, Value: 5 * time.Second,
 				Usage: "wait at most `DURATION` for a daemon that does not listen yet; 0s does not"},
-			&cli.BoolFlag{Name: "tls", EnvVars: []string{"AGENT9_TLS"}, Usage: "use TLS with the system's certificates"},
+			&cli.BoolFlag{Name: "tls", EnvVars: []string{"AGENT9_TLS"}, DisableDefaultText: true, Usage: "use TLS with the system's certificates"},
 			tlsFile("tls-ca", "use TLS and trust the certificates in this PEM `FILE`"),
 			tlsFile("tls-cert", "use TLS and show the certificate in this PEM `FILE`"),
 			tlsFile("tls-key", "`FILE` with the key of that certificate"),
@@ -61,6 +61,11 @@ the root is that agent's tree, and AGENT may be left out or be ".".
 		BashComplete:   completeCommands,
 	}
 	for _, c := range app.Commands {
+		for _, f := range c.Flags {
+			if b, ok := f.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = true
+			}
+		}
 		if c.BashComplete == nil {
 			c.BashComplete = func(c *cli.Context) { completeFlags(c) }
 		}
@@ -100,6 +105,9 @@ func commands() (list []*cli.Command) {
 
 func noCommand(c *cli.Context) error {
 	if name := c.Args().First(); name != "" {
+		if line, ok := guesses[strings.ToLower(name)]; ok {
+			return usagef("there is no command %q; did you mean %s?; see agentctl --help", name, line)
+		}
 		return usagef("there is no command %q%s; see agentctl --help", name, meant(name, c.App.Commands))
 	}
 	return cli.ShowAppHelp(c)

@@ -47,7 +47,7 @@ window, and in any account above.
    agentctl budget alice --ledger 50
    agentctl budget alice --follow`,
 		Flags: append(flags,
-			&cli.DurationFlag{Name: "approval-expires", Usage: "wait so long for that person, `DURATION` such as 24h"},
+			&cli.DurationFlag{Name: "approval-expires", DefaultText: "a day", Usage: "wait so long for that person, `DURATION` such as 24h"},
 			&cli.StringFlag{Name: "parent", Usage: "spend also from the `ACCOUNT` above, or none"},
 			&cli.IntFlag{Name: "ledger", Value: 5, Usage: "show the last `N` lines of the ledger"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow the ledger"},

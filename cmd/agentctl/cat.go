@@ -24,7 +24,7 @@ the bytes are those of the file.
    agentctl cat agents/alice/logs/trace
    agentctl cat --offset 4096 agents/alice/logs/trajectory`,
 		Flags: []cli.Flag{
-			&cli.Int64Flag{Name: "offset", Usage: "begin at byte `N`"},
+			&cli.Int64Flag{Name: "offset", DefaultText: "the first", Usage: "begin at byte `N`, counted from 0"},
 			&cli.BoolFlag{Name: "raw", Usage: "give a terminal the bytes as they are, which may command it"},
 		},
 		OnUsageError: usageFailed,

@@ -26,7 +26,22 @@ func refusedFlag(c *cli.Context, err error) error {
 	if name, ok := strings.CutPrefix(text, "flag needs an argument: --"); ok && isAmount(name) {
 		return usagef("%s", noAmount(name))
 	}
+	if m := badValue.FindStringSubmatch(text); m != nil {
+		want := "a whole number"
+		if f := flagNamed(append(c.App.Flags, c.Command.Flags...), "--"+m[2]); isDuration(f) {
+			want = "a time with its unit, such as 5s, 500ms or 24h"
+		}
+		text = fmt.Sprintf("--%s: %s is not %s", m[2], m[1], want)
+	}
 	return usagef("%s; see agentctl %s--help", text, command)
+}
+
+// badValue is what the parser says of a value that is not of the flag's kind.
+var badValue = regexp.MustCompile(`^invalid value (".*") for flag --?([a-z-]+): parse error$`)
+
+func isDuration(f cli.Flag) bool {
+	_, ok := f.(*cli.DurationFlag)
+	return ok
 }
 
 // isAmount reports whether the flag called name has an amount of money.

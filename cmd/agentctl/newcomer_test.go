@@ -28,9 +28,14 @@ func TestCommandLines(t *testing.T) {
 	}
 	c := console{t: t, addr: "unix:/nowhere/at/all"}
 	for args, want := range map[string]string{
-		"statsu alice": `there is no command "statsu"; did you mean status?; see agentctl --help`,
-		"lst":          "did you mean list?",
-		"qqq":          `there is no command "qqq"; see agentctl --help`,
+		"statsu alice":            `there is no command "statsu"; did you mean status?; see agentctl --help`,
+		"lst":                     "did you mean list?",
+		"new alice":               `there is no command "new"; did you mean create AGENT?`,
+		"ps":                      "did you mean list?",
+		"exec":                    "did you mean run AGENT COMMAND?",
+		"list --wait 5":           `--wait: "5" is not a time with its unit, such as 5s`,
+		"budget alice --ledger x": `--ledger: "x" is not a whole number`,
+		"qqq":                     `there is no command "qqq"; see agentctl --help`,
 	} {
 		if got := c.run(strings.Fields(args)...); got.status != exitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("agentctl %s: %+v, want %q", args, got, want)
@@ -38,6 +43,19 @@ func TestCommandLines(t *testing.T) {
 	}
 	if got := c.run("status", "alice", "--help"); got.status != 0 || !strings.Contains(got.out, "show how an agent is") {
 		t.Errorf("status alice --help: %+v", got)
+	}
+}
+
+// No guess stands for a command that there is, and each is for one.
+func TestGuesses(t *testing.T) {
+	app := newApp()
+	for word, line := range guesses {
+		if app.Command(word) != nil {
+			t.Errorf("%s is a command", word)
+		}
+		if first := strings.Fields(line)[0]; app.Command(first) == nil && !strings.HasPrefix(line, "agent") && first != "echo" {
+			t.Errorf("%s leads to %s, which is no command", word, line)
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func (m *meter) show() {
 	m.shown, m.lines = now, true
 	text := fmt.Sprintf("%s  %s/s", size(m.bytes), size(int64(float64(m.bytes)/now.Sub(m.began).Seconds())))
 	if m.files > 0 {
-		text = fmt.Sprintf("%d files  %s  %s", m.files, text, m.what)
+		text = fmt.Sprintf("%s  %s  %s", plain.Count(m.files, "file"), text, m.what)
 	}
 	fmt.Fprintf(m.w, "\r\x1b[K%s", short(plain.Line(text), m.width-1))
 }

@@ -77,7 +77,7 @@ func object(text string) (map[string]json.RawMessage, error) {
 	}
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		return nil, fsys.E(fsys.Invalid, "the text begins with { but is not a JSON object: "+err.Error())
+		return nil, fsys.E(fsys.Invalid, "the text begins with {, which is JSON, and it is not: "+err.Error()+"; a text begins with another character")
 	}
 	return m, nil
 }

@@ -86,7 +86,7 @@ func TestTop(t *testing.T) {
 	top.forget()
 	c.says(nil, "budget", "agent07", "--approval", "100microusd")
 	c.ok("agents/agent07/compute/jobs/1\n", "ask", "agent07", "-d", "--max-cost", "500microusd", "may I?")
-	top.awaitPart(t, "job 1", "awaiting-approval", "1 wait for agreement", "held $0.0005")
+	top.awaitPart(t, "job 1", "awaiting-approval", "waiting for agreement 1", "held $0.0005")
 	c.ok("", "approve", "agent07", "1")
 	top.awaitPart(t, "done")
 	c.ok("", "delete", "--stop", "agent39")
@@ -170,7 +170,7 @@ func TestProgress(t *testing.T) {
 	m.shown = time.Time{}
 	m.show()
 	m.done()
-	if got := out.String(); !strings.Contains(got, "1 files  5.0 kB  ") || !strings.HasSuffix(got, "\r\x1b[K") || strings.Contains(got, "[2J ") && strings.Contains(got, "\x1b[2J") {
+	if got := out.String(); !strings.Contains(got, "1 file  5.0 kB  ") || !strings.HasSuffix(got, "\r\x1b[K") || strings.Contains(got, "[2J ") && strings.Contains(got, "\x1b[2J") {
 		t.Errorf("progress: %q", got)
 	}
 	c := realDaemon(t)

@@ -16,7 +16,7 @@ func TestTopOnce(t *testing.T) {
 	c.ok("agents/alice/compute/jobs/1\n", "ask", "alice", "-d", "--max-cost", "500microusd", "may I?")
 	dir := strings.TrimSpace(c.run("run", "carol", "--keep", "-d", "true").out)
 	c.says([]string{
-		"3 agents: 2 active, 1 stopped   jobs and sandboxes 2   ticks 0   messages 0   1 wait for agreement\n",
+		"3 agents: 2 active, 1 stopped   jobs and sandboxes 2   ticks 0   messages 0   waiting for agreement 1\n",
 		"held $0.0005",
 		"job 1      alice  awaiting-approval", "echo echo\n",
 		"session 1  carol  ", "unsafe-host",
@@ -33,7 +33,7 @@ func TestTopOnce(t *testing.T) {
 		t.Errorf("top --json: %+v", board)
 	}
 	own := console{t: t, addr: c.addr, env: strings.TrimSpace(c.says(nil, "token", "alice"))}
-	own.says([]string{"1 agents: 1 active", "job 1  alice  awaiting-approval"}, "top", "--once")
+	own.says([]string{"1 agent: 1 active", "job 1  alice  awaiting-approval"}, "top", "--once")
 	c.in = "kill\n"
 	c.says(nil, "put", dir+"/ctl")
 }

@@ -170,13 +170,13 @@ func summary(b *board) []string {
 	for _, state := range slices.Sorted(maps.Keys(t.States)) {
 		states = append(states, fmt.Sprintf("%d %s", t.States[state], state))
 	}
-	first := fmt.Sprintf("%d agents: %s", t.Agents, strings.Join(states, ", "))
+	first := fmt.Sprintf("%s: %s", plain.Count(t.Agents, "agent"), strings.Join(states, ", "))
 	if n := len(b.dirty); t.Agents == 0 && n > 0 {
-		first = fmt.Sprintf("%d agents", n)
+		first = plain.Count(n, "agent")
 	}
 	first += fmt.Sprintf("   jobs and sandboxes %d   ticks %d   messages %d", t.Jobs, t.Ticks, t.Inbox)
 	if t.Approvals > 0 {
-		first += fmt.Sprintf("   %d wait for agreement", t.Approvals)
+		first += fmt.Sprintf("   waiting for agreement %d", t.Approvals)
 	}
 	return []string{
 		first,

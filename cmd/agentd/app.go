@@ -81,6 +81,7 @@ func app() *cli.App {
 		Name:                   "agentd",
 		Usage:                  "serve AI agents as files over 9P",
 		ArgsUsage:              " ",
+		Version:                version(),
 		Description:            description,
 		EnableBashCompletion:   true,
 		UseShortOptionHandling: true,
@@ -104,7 +105,7 @@ func app() *cli.App {
 			&cli.PathFlag{Name: "mount", Usage: "mount the operator's tree at `DIR` with FUSE"},
 			&cli.StringSliceFlag{Name: "compute", Usage: "a provider of models, `ID=DRIVER:TARGET`; can be given again"},
 			&cli.StringSliceFlag{Name: "containers", Usage: "a provider of sandboxes, `ID=DRIVER:TARGET`; can be given again"},
-			&cli.BoolFlag{Name: "unsafe-host-containers", Usage: "run what agents want to run with all the rights of this user; for trusted development only"},
+			&cli.BoolFlag{Name: "unsafe-host-containers", DisableDefaultText: true, Usage: "run what agents want to run with all the rights of this user; for trusted development only"},
 			&cli.PathFlag{Name: "tls-cert", Usage: "certificate `FILE` (PEM) for TCP and HTTP"},
 			&cli.PathFlag{Name: "tls-key", Usage: "key `FILE` (PEM) of the certificate"},
 			&cli.PathFlag{Name: "tls-client-ca", Usage: "let in clients whose certificate is signed by one in `FILE`, as the agent that its common name names"},
@@ -112,8 +113,8 @@ func app() *cli.App {
 			&cli.IntFlag{Name: "max-ticks", Usage: "run the programs of at most `N` agents at once", Value: 64},
 			&cli.IntFlag{Name: "max-connections", Usage: "serve at most `N` clients at once at each address, and on each agent's own socket", Value: 4096},
 			&cli.Int64Flag{Name: "max-memory", Usage: "let all clients together make the daemon hold at most `MB`", Value: 512},
-			&cli.BoolFlag{Name: "background", Usage: "return when the daemon serves, which goes on by itself; its log is DIR/" + logName},
-			&cli.BoolFlag{Name: "debug", Usage: "log more"},
+			&cli.BoolFlag{Name: "background", DisableDefaultText: true, Usage: "return when the daemon serves, which goes on by itself; its log is DIR/" + logName},
+			&cli.BoolFlag{Name: "debug", DisableDefaultText: true, Usage: "log more"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -83,7 +84,7 @@ func background(ctx context.Context, out io.Writer, data string) error {
 	select {
 	case ok := <-serves:
 		if ok {
-			fmt.Fprintf(out, "%sin the background as process %d; its log is %s\n", saidSince(log, begin, "listening on "), cmd.Process.Pid, log.Name())
+			fmt.Fprintf(out, "%sin the background as process %d; its log is %s\n", saidSince(log, begin, news), cmd.Process.Pid, log.Name())
 			return nil
 		}
 	case <-ctx.Done():
@@ -93,7 +94,7 @@ func background(ctx context.Context, out io.Writer, data string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	why := strings.TrimPrefix(strings.TrimSpace(saidSince(log, begin, "agentd: ")), "agentd: ")
+	why := strings.TrimPrefix(strings.TrimSpace(saidSince(log, begin, failure)), "agentd: ")
 	if why == "" {
 		why = fmt.Sprintf("it ended without a word (%v); see %s", cmd.ProcessState, log.Name())
 	}
@@ -126,12 +127,18 @@ func openLog(data string) (log *os.File, end int64, err error) {
 	return log, end, err
 }
 
-// saidSince returns the lines after off that begin with these words.
-func saidSince(log *os.File, off int64, words string) string {
+// What a person is told of the log.
+var (
+	news    = regexp.MustCompile("^listening on | level=WARN ")
+	failure = regexp.MustCompile("^agentd: ")
+)
+
+// saidSince returns the lines after off that are such.
+func saidSince(log *os.File, off int64, such *regexp.Regexp) string {
 	b, _ := io.ReadAll(io.NewSectionReader(log, off, 1<<20))
 	var found strings.Builder
 	for line := range bytes.Lines(b) {
-		if bytes.HasPrefix(line, []byte(words)) {
+		if such.Match(line) {
 			found.WriteString(plain.Line(strings.TrimSuffix(string(line), "\n")) + "\n")
 		}
 	}

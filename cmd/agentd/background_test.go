@@ -124,32 +124,58 @@ func TestReadmeCanBePasted(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		t.Skip("no FUSE here: ", err)
 	}
-	readme, err := os.ReadFile("../../README.md")
+	const build = "make build && PATH=$PWD/bin:$PATH\n"
+	text := shellIn(t, "../../README.md")
+	if !strings.Contains(text, build) {
+		t.Fatalf("the README does not begin with %s", build)
+	}
+	shown := pasted(t, strings.Replace(text, build, "", 1))
+	for _, want := range []string{"\n{\"id\":", "good morning", "\nWhy is the sky blue?"} {
+		has(t, "what the paste showed", shown, want)
+	}
+}
+
+// So can the manual of sessions.
+func TestSessionsCanBePasted(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		t.Skip("no FUSE here: ", err)
+	}
+	const mount = "agentd --background && agentctl create alice && mkdir ~/alice && agentctl mount ~/alice alice\n"
+	shown := pasted(t, mount+strings.ReplaceAll(shellIn(t, "../../docs/sessions.md"), "/n/alice", "~/alice")+"ls | wc -l\n")
+	for _, want := range []string{`"title":"plans for today"`, "\nWhat is on today?\n", `"outcome":"done"`, `"event":"ended"`, "\n1\n"} {
+		has(t, "what the paste showed", shown, want)
+	}
+}
+
+// shellIn returns the shell commands of a manual.
+func shellIn(t *testing.T, file string) string {
+	t.Helper()
+	manual, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var paste strings.Builder
-	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(readme, -1) {
-		paste.Write(block[1])
+	var all strings.Builder
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(manual, -1) {
+		all.Write(block[1])
 	}
-	const build = "make build && PATH=$PWD/bin:$PATH\n"
-	if !strings.Contains(paste.String(), build) {
-		t.Fatalf("the README does not begin with %s", build)
-	}
+	return all.String()
+}
+
+// pasted is what a shell at a terminal shows when text is pasted into it.
+func pasted(t *testing.T, text string) string {
+	t.Helper()
 	h := newHouse(t)
 	cmd := exec.CommandContext(within(t), "bash", "--norc", "--noprofile", "-i")
 	cmd.Env, cmd.Dir = h.vars, h.home+"/home"
 	p := atTerminal(t, 40, 120, cmd)
-	go io.WriteString(p.in, strings.Replace(paste.String(), build, "", 1)+"echo the paste is o''ver; exit 0\n")
+	go io.WriteString(p.in, text+"echo the paste is o''ver; exit 0\n")
 	p.sees("the paste is over")
 	equal(t, "exit", p.ends(), 0)
 	shown := strings.ReplaceAll(p.seen(), "\r\n", "\n")
-	for _, want := range []string{"\n{\"id\":", "good morning", "\nWhy is the sky blue?"} {
-		has(t, "what the paste showed", shown, want)
-	}
-	for _, wrong := range []string{"command not found", "syntax error", "waiting for agentd", "no daemon", "not a directory", "compute/jobs//output"} {
+	for _, wrong := range []string{"command not found", "syntax error", "waiting for agentd", "no daemon", "not a directory", "compute/jobs//output", "busy", "Invalid argument"} {
 		if strings.Contains(shown, wrong) {
 			t.Errorf("the paste showed %q:\n%s", wrong, shown)
 		}
 	}
+	return shown
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -109,10 +110,10 @@ func httpPlaces(s settings) ([]place, error) {
 		}
 		network, address, err := addr.Parse(text)
 		if err != nil {
-			return nil, usage(fsys.Wrap(fsys.Invalid, "--http", err))
+			return nil, usage(fsys.E(fsys.Invalid, fmt.Sprintf("--http: %q is not an address; write HOST:PORT, such as 127.0.0.1:8009, or unix:PATH", at)))
 		}
 		if network == "tcp" && strings.HasPrefix(text, "tcp") && strings.Count(text, ":") < 2 && !strings.Contains(text, "!") {
-			return nil, usage(fsys.E(fsys.Invalid, "--http: "+at+" has no port; write HOST:PORT or unix:PATH"))
+			return nil, usage(fsys.E(fsys.Invalid, "--http: "+at+" has no port; write HOST:PORT, such as 127.0.0.1:8009, or unix:PATH"))
 		}
 		if network == "tcp" && s.cert == "" && !isLoopback(address) {
 			return nil, usage(beyondLoopback(at))

@@ -27,7 +27,7 @@ func TestHalfWrittenJSON(t *testing.T) {
 	_, _, alice := oneAgent(t)
 	config := alice.read("config")
 	for _, c := range []struct{ path, text, reason string }{
-		{"inbox/new", `{"body": "half`, "the JSON value is not complete"},
+		{"inbox/new", `{"body": "half`, "the JSON object is not complete"},
 		{"config", `{"accept": ["bob"`, "not a whole JSON value; nothing was changed"},
 	} {
 		err := alice.tryWrite(c.path, c.text)

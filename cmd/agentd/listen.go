@@ -42,9 +42,14 @@ func beyondLoopback(at string) error {
 	return fsys.E(fsys.Invalid, at+" can be reached from other machines: give --tls-cert and --tls-key, or listen on 127.0.0.1")
 }
 
-// listen opens p; config is for TCP, and nil without TLS.
+// listen opens p; config is for TCP, and nil without TLS. Of directories, only
+// that of the default socket is made.
 func listen(p place, config *tls.Config) (net.Listener, error) {
 	if p.network == "unix" {
+		dir := filepath.Dir(p.address)
+		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && p.address != addr.DefaultSocket() {
+			return nil, fsys.E(fsys.NotExist, "the socket "+p.address+" cannot be made, as there is no directory "+dir+": make that first, or choose another path")
+		}
 		return listenUnix(p.address)
 	}
 	l, err := net.Listen(p.network, p.address)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -24,6 +25,7 @@ type choice struct {
 	free       bool   // price=0
 	data       string // the daemon's directory
 	getenv     func(string) string
+	lacks      *string // where key says which variables are empty
 }
 
 // drivers make the provider that a choice is for.
@@ -40,7 +42,7 @@ var drivers = map[string]func(choice) (compute.Provider, error){
 		return anthropic.New(anthropic.Config{BaseURL: c.target, Key: key, KeyName: name})
 	},
 	"ollama": func(c choice) (compute.Provider, error) {
-		key, name := c.key("OLLAMA_API_KEY", c.target)
+		key, name := c.key("OLLAMA_API_KEY", cmp.Or(c.target, "http://"+ollamaAddr))
 		return ollama.New(ollama.Config{BaseURL: c.target, Key: key, KeyName: name})
 	},
 	"cloudflare": func(c choice) (compute.Provider, error) {
@@ -67,33 +69,38 @@ func (c choice) key(vendors, url string) (key, name string) {
 	if key := c.getenv(own); key != "" || url != "" && !strings.HasPrefix(url, "https:") {
 		return key, own
 	}
-	return c.getenv(vendors), vendors
+	if key = c.getenv(vendors); key == "" && c.lacks != nil {
+		*c.lacks = strings.Join(slices.Compact([]string{own, vendors}), " or ")
+	}
+	return key, vendors
 }
 
 // costless is the option of a server whose work costs nothing.
 const costless = "price=0"
 
 // provider makes a provider of ID=DRIVER:TARGET, or ID=openai,price=0:TARGET.
-func provider(spec, data string, getenv func(string) string) (*compute.Runner, error) {
+// Lacks is which variables have no key for it; empty if it has one, or needs
+// none.
+func provider(spec, data string, getenv func(string) string) (r *compute.Runner, lacks string, err error) {
 	id, rest, ok := strings.Cut(spec, "=")
 	driver, target, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 || fsys.CheckName(id) != nil {
-		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": want ID=DRIVER:TARGET, as in local=exec:./model.sh")
+		return nil, "", fsys.E(fsys.Invalid, "--compute "+spec+": want ID=DRIVER:TARGET, as in local=exec:./model.sh")
 	}
 	driver, option, options := strings.Cut(driver, ",")
 	if options && (driver != "openai" || option != costless) {
-		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": the only option is "+id+"=openai,price=0:URL, for a server that costs nothing; what others cost is set by prices in an agent's compute/policy")
+		return nil, "", fsys.E(fsys.Invalid, "--compute "+spec+": the only option is "+id+"=openai,price=0:URL, for a server that costs nothing; what others cost is set by prices in an agent's compute/policy")
 	}
 	make := drivers[driver]
 	if make == nil {
-		return nil, fsys.E(fsys.Invalid, "--compute "+spec+": no driver is called "+driver+"; there are "+
+		return nil, "", fsys.E(fsys.Invalid, "--compute "+spec+": no driver is called "+driver+"; there are "+
 			strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
 	}
-	p, err := make(choice{id: id, target: target, free: options, data: data, getenv: getenv})
+	p, err := make(choice{id: id, target: target, free: options, data: data, getenv: getenv, lacks: &lacks})
 	if err != nil {
-		return nil, fsys.Wrap(fsys.Invalid, "--compute "+spec, err)
+		return nil, "", fsys.Wrap(fsys.Invalid, "--compute "+spec, err)
 	}
-	return compute.NewRunner(id, p), nil
+	return compute.NewRunner(id, p), lacks, nil
 }
 
 // ollamaAddr is where Ollama listens if nobody told it otherwise.

@@ -37,7 +37,7 @@ func TestFound(t *testing.T) {
 func TestProviders(t *testing.T) {
 	none := env(nil)
 	for _, spec := range []string{"a=exec:cat", "a=openai:http://127.0.0.1:1/v1", "a=ollama:", "a=echo:", "a=ollama:http://127.0.0.1:1", "a=openai,price=0:http://127.0.0.1:1/v1"} {
-		r, err := provider(spec, "", none)
+		r, _, err := provider(spec, "", none)
 		require.NoError(t, err, spec)
 		require.Equal(t, "a", r.ID())
 		require.Equal(t, !strings.Contains(spec, "=openai:"), r.Info().Free, spec)
@@ -53,7 +53,25 @@ func TestProviders(t *testing.T) {
 		"a=openai,price=5:http://x": "the only option is a=openai,price=0:URL",
 		"a=echo,price=0:":           "the only option is a=openai,price=0:URL",
 	} {
-		_, err := provider(spec, "", none)
+		_, _, err := provider(spec, "", none)
 		require.ErrorContains(t, err, say, spec)
+	}
+}
+
+// A provider that wants a key and has none is known at the start.
+func TestMissingKeys(t *testing.T) {
+	for spec, want := range map[string]string{
+		"a=echo:":                        "",
+		"a=ollama:":                      "",
+		"a=openai:http://127.0.0.1:1/v1": "",
+		"a=openai:https://x.test/v1":     "A_API_KEY or OPENAI_API_KEY",
+		"openai=openai:https://x.test":   "OPENAI_API_KEY",
+		"b=anthropic:":                   "",
+		"a=anthropic:":                   "A_API_KEY or ANTHROPIC_API_KEY",
+		"a=cloudflare:0123":              "A_API_KEY or CLOUDFLARE_API_TOKEN",
+	} {
+		_, lacks, err := provider(spec, "", env(map[string]string{"B_API_KEY": "k"}))
+		require.NoError(t, err, spec)
+		require.Equal(t, want, lacks, spec)
 	}
 }

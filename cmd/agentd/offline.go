@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agent9/cmd/internal/plain"
 	"agent9/fsys"
 	"agent9/services/host"
 	"agent9/services/identity"
@@ -271,7 +272,7 @@ func rekey(ctx context.Context, data, passphraseFile string, out printer) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "the keys and secrets of %d agents are sealed under the new master key\n", n)
+	fmt.Fprintf(out, "the keys and secrets of %s are sealed under the new master key\n", plain.Count(n, "agent"))
 	if kept != "" {
 		fmt.Fprintln(out, "the old one is "+kept+": keep it as long as there are backups that were made before, then delete it")
 	}

@@ -102,6 +102,7 @@ func TestPage(t *testing.T) {
 		"phone":       pagePhone,
 		"reconnects":  pageReconnects,
 		"revoked":     pageRevoked,
+		"stopped":     pageStopped,
 		"otherorigin": pageOtherOrigin,
 		"weight":      pageWeight,
 	} {
@@ -454,6 +455,31 @@ func pageReconnects(t *testing.T, browser context.Context) {
 			t.Error(wrong)
 		}
 	}
+}
+
+// What is said to a stopped agent begins nothing, and the page says why.
+func pageStopped(t *testing.T, browser context.Context) {
+	s := newStage(t)
+	s.post("ctl", "stop")
+	p := newTab(t, browser, 1280, 800)
+	p.logIn(s.url, s.token)
+	p.goTo("#/agents/alice/talk")
+	p.shows("form .wrong:not([hidden])", "alice is stopped")
+	p.until(`document.activeElement.id === "prompt"`)
+	p.keys("Are you there?", kb.Enter)
+	p.shows("#said", "the agent is stopped")
+	p.shoot("stopped")
+	if status, list := ask(t, s.operator, "", "GET", "http://localhost/agents/alice/sessions", ""); status != 200 || strings.Contains(list, "directory") {
+		t.Errorf("a session was begun: %d %s", status, list)
+	}
+	p.click("form .wrong button")
+	p.until(`document.querySelector("form .wrong").hidden`)
+	p.click("#prompt")
+	p.keys(kb.Enter)
+	p.shows("article.user", "Are you there?")
+	s.say("")
+	s.say("Yes.")
+	p.shows("article.agent:not([aria-busy])", "Yes.")
 }
 
 // A token that is revoked ends what is shown.

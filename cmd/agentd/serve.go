@@ -71,7 +71,7 @@ func serve(ctx context.Context, s settings) error {
 	if s.data, err = filepath.Abs(s.data); err != nil { // programs run elsewhere
 		return fsys.Wrap(fsys.Unavailable, "the data directory", err)
 	}
-	providers, err := providersOf(ctx, s)
+	providers, err := providersOf(ctx, s, log)
 	if err != nil {
 		return err
 	}
@@ -248,16 +248,19 @@ func serve(ctx context.Context, s settings) error {
 	}
 }
 
-func providersOf(ctx context.Context, s settings) ([]*compute.Runner, error) {
+func providersOf(ctx context.Context, s settings, log *slog.Logger) ([]*compute.Runner, error) {
 	specs := s.compute
 	if len(specs) == 0 {
 		specs = found(ctx, s.getenv)
 	}
 	var all []*compute.Runner
 	for _, spec := range specs {
-		p, err := provider(spec, s.data, s.getenv)
+		p, lacks, err := provider(spec, s.data, s.getenv)
 		if err != nil {
 			return nil, usage(err)
+		}
+		if lacks != "" {
+			log.Warn("the provider has no key: set the variable before agentd starts", "id", p.ID(), "variable", lacks)
 		}
 		if slices.ContainsFunc(all, func(o *compute.Runner) bool { return o.ID() == p.ID() }) {
 			return nil, usage(fsys.E(fsys.Invalid, "--compute: two providers are called "+p.ID()))

@@ -31,6 +31,8 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--listen", "carrier-pigeon"}, []string{`"carrier-pigeon" is not an address`, "unix:PATH or tcp:HOST:PORT"}},
 		{[]string{"--listen", "tcp:0.0.0.0:0"}, []string{"tcp:0.0.0.0:0 can be reached from other machines", "--tls-cert and --tls-key"}},
 		{[]string{"--listen", "tcp!*!0"}, []string{"tcp!*!0 can be reached from other machines"}},
+		{[]string{"--http", "8009"}, []string{`--http: "8009" is not an address; write HOST:PORT, such as 127.0.0.1:8009`}},
+		{[]string{"--http", "localhost"}, []string{"HOST:PORT"}},
 		{[]string{"--tls-cert", "no.pem"}, []string{"--tls-cert and --tls-key are given together"}},
 		{[]string{"--tls-client-ca", "no.pem"}, []string{"--tls-client-ca needs --tls-cert and --tls-key"}},
 	} {
@@ -63,6 +65,14 @@ func TestSocketPath(t *testing.T) {
 		d := newDaemon(t)
 		long := filepath.Join(d.dir, strings.Repeat("x", 120))
 		d.refuses(1, []string{"--listen", "unix:" + long}, long, "too long", "shorter")
+	})
+	t.Run("in no directory", func(t *testing.T) {
+		d := newDaemon(t)
+		none := filepath.Join(d.dir, "no", "such")
+		d.refuses(1, []string{"--listen", "unix:" + filepath.Join(none, "s")}, "there is no directory "+none, "make that first")
+		if _, err := os.Stat(filepath.Dir(none)); err == nil {
+			t.Error("the directory was made")
+		}
 	})
 	t.Run("something else", func(t *testing.T) {
 		d := newDaemon(t)

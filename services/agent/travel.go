@@ -132,13 +132,13 @@ func (w Wish) Check(b *bundle.Bundle) error {
 	}
 	switch {
 	case w.Passphrase != nil && !b.Keys:
-		return fsys.E(fsys.Invalid, "the bundle has no keys that a passphrase could open")
+		return fsys.E(fsys.Invalid, "the bundle has no keys that a passphrase could open: leave it away (agentctl import without --with-keys), and ask for a new identity (--new-identity) or a clone (--mode clone)")
 	case w.Clone || w.NewIdentity || w.Passphrase != nil:
 		return nil
 	case b.Keys:
-		return fsys.E(fsys.Invalid, "the private key in the bundle opens with the passphrase that it was exported with; give that, or ask for a new identity")
+		return fsys.E(fsys.Invalid, "the private key in the bundle opens with the passphrase that it was exported with; give that (agentctl import --with-keys), or ask for a new identity (--new-identity)")
 	}
-	return fsys.E(fsys.Invalid, "the bundle has no private key, so that the agent cannot be restored as who it was: ask for a new identity or for a clone, or export it with its keys")
+	return fsys.E(fsys.Invalid, "the bundle has no private key, so that the agent cannot be restored as who it was: ask for a new identity (agentctl import --new-identity) or for a clone (--mode clone), or export it with its keys (agentctl export --with-keys)")
 }
 
 // Unpack writes the agent of b, which was checked, into st, which is empty, in many transactions:

@@ -36,7 +36,7 @@ func TestPolicyIsChecked(t *testing.T) {
 		`{"idempotency_ttl":"soon"}`:             `policy: "soon" is not a time such as 90m, 24h or 30d`,
 		`{"keep_results":"-1h"}`:                 `policy: "-1h" is not a time such as 90m, 24h or 30d`,
 		`{"keep_results":"99999999d"}`:           `policy: "99999999d" is not a time such as 90m, 24h or 30d`,
-		`{"keep_results":7}`:                     "policy: keep_results: a string is expected, not a number",
+		`{"keep_results":7}`:                     `policy: keep_results: a time such as "90m", "24h" or "30d" is expected, not a number`,
 		`{"keep_bytes":-1}`:                      "policy: keep_bytes is from 0 to",
 		`{"max_attempts":0}`:                     "policy: max_attempts is from 1 to 32, not 0",
 		`{"prices":{"*":{}}}`:                    "policy: the price of * needs input_microusd and output_microusd",

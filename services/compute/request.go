@@ -31,7 +31,7 @@ func parseSubmission(raw []byte) (*submission, error) {
 		return nil, fsys.E(fsys.Invalid, "the request is empty")
 	}
 	sub := &submission{raw: raw}
-	if text[0] != '{' && text[0] != '[' {
+	if text[0] != '{' && !fsys.IsArray(text) {
 		sub.req = provider.Ask("", string(raw))
 		sub.hash = hash(sub.req.Body.Bytes())
 		return sub, nil

@@ -171,7 +171,7 @@ func parseSubmission(raw []byte) (*submission, error) {
 		return nil, fsys.E(fsys.Invalid, "the request is empty")
 	}
 	sub := &submission{raw: raw}
-	if text[0] != '{' && text[0] != '[' {
+	if text[0] != '{' && !fsys.IsArray(text) {
 		sub.req.Commands = []command{{Shell: string(raw)}}
 		sub.hash = hash(raw)
 		return sub, sub.req.check()

@@ -79,7 +79,7 @@ func (h *Host) unpack(ctx context.Context, r io.ReaderAt, size int64, w wish) (r
 		return agent.Unpack(ctx, store.Sub(h.opts.Store, e.part()), h.agents.house, b, ask)
 	})
 	if errors.Is(err, fsys.Exist) {
-		return result{}, fsys.E(fsys.Exist, "there is an agent called "+w.Name+"; give this one another name")
+		return result{}, fsys.E(fsys.Exist, "there is an agent called "+w.Name+"; give this one another name: agentctl import --as NAME")
 	}
 	if err != nil {
 		return result{}, err

@@ -15,7 +15,7 @@ var verbs = map[string]func(c *change, id string, l letter) error{
 }
 
 func ctlText(context.Context) ([]byte, error) {
-	return []byte("replay ID|all\ndiscard ID|all\n"), nil
+	return []byte("replay ID|all\tput it, or all, into the inbox, as far as there is room\ndiscard ID|all\tremove it\n"), nil
 }
 
 // ctl performs one command; its reply is how many messages it was about.

@@ -39,14 +39,14 @@ type envelope struct {
 
 // parse returns the message that req asks for, without what the server sets.
 func parse(req []byte) (Message, error) {
-	switch req[0] {
-	case '{':
+	switch {
+	case req[0] == '{':
 		var e envelope
 		if err := decode(req, &e); err != nil {
 			return Message{}, err
 		}
 		return e.message()
-	case '[':
+	case fsys.IsArray(req):
 		return Message{}, fsys.E(fsys.Invalid, `a message is a JSON object or plain text; to send an array write {"body": [...]}`)
 	}
 	if !utf8.Valid(req) {

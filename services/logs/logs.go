@@ -140,14 +140,10 @@ func (l *Logs) write(ctx context.Context, req []byte) ([]byte, error) {
 	switch {
 	case !utf8.Valid(req):
 		return nil, fsys.E(fsys.Invalid, "a log line must be UTF-8 text; encode other bytes, as base64 for example")
-	case req[0] == '[':
-		return nil, fsys.E(fsys.Invalid, "a log line is text or a JSON object")
-	case req[0] != '{':
-		own.Text = string(req)
-	case !json.Valid(req):
-		return nil, fsys.E(fsys.Invalid, "the log line begins like a JSON object, but is not one")
-	default:
+	case req[0] == '{':
 		own.Data = req
+	default:
+		own.Text = string(req)
 	}
 	return nil, l.Event(ctx, "log", own)
 }

@@ -301,19 +301,19 @@ func TestALongRefusalIsShortened(t *testing.T) {
 func TestWrite(t *testing.T) {
 	l := open(t, mem.New(), logs.Options{})
 	ctx := fsys.WithCaller(t.Context(), "alice")
-	for _, line := range []string{"plain <text>\n", "two\nlines", `{"time": "forged", "event": "inbox.received"}`} {
+	for _, line := range []string{"plain <text>\n", "[note] two\nlines", `{"time": "forged", "event": "inbox.received"}`} {
 		require.NoError(t, fsys.WriteFile(ctx, l.Root(), "write", []byte(line)))
 	}
 	got := lines(t, l, "trajectory", 3)
 	for i, rest := range []string{
 		`,"event":"log","by":"alice","text":"plain <text>"}`,
-		`,"event":"log","by":"alice","text":"two\nlines"}`,
+		`,"event":"log","by":"alice","text":"[note] two\nlines"}`,
 		`,"event":"log","by":"alice","data":{"time":"forged","event":"inbox.received"}}`,
 	} {
 		require.True(t, strings.HasSuffix(got[i], rest), got[i])
 		require.NotContains(t, got[i][:20], "forged")
 	}
-	for _, bad := range []string{`[1]`, `{"a": b}`, "caf\xe9"} {
+	for _, bad := range []string{`{"a": b}`, "caf\xe9"} {
 		err := fsys.WriteFile(ctx, l.Root(), "write", []byte(bad))
 		require.ErrorIs(t, err, fsys.Invalid)
 		require.NotEmpty(t, fsys.ReasonOf(err))

@@ -34,6 +34,14 @@ func parseBeginning(req []byte) (b beginning, err error) {
 	return b, nil
 }
 
+// begins refuses a session whose first prompt would be refused.
+func (s *Service) begins(ctx context.Context) error {
+	if err := s.opts.Working(); err != nil || s.opts.Admit == nil {
+		return err
+	}
+	return s.opts.Admit(ctx)
+}
+
 // create is a request to new.
 func (s *Service) create(ctx context.Context, req []byte) ([]byte, error) {
 	b, err := parseBeginning(req)

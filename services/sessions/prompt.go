@@ -28,12 +28,10 @@ func parsePrompt(req []byte) (q queued, err error) {
 		return q, fsys.E(fsys.Invalid, "the prompt is empty")
 	case !utf8.Valid(req):
 		return q, fsys.E(fsys.Invalid, "a prompt must be UTF-8 text, or JSON; encode other bytes, as base64 for example")
-	case req[0] != '{' && req[0] != '[':
-		q.Text = string(req)
-	case !json.Valid(req):
-		return q, fsys.E(fsys.Invalid, "the prompt begins like JSON, but is not")
-	default:
+	case req[0] == '{', fsys.IsArray(req):
 		q.Data = req
+	default:
+		q.Text = string(req)
 	}
 	return q, nil
 }

@@ -67,7 +67,8 @@ type Options struct {
 	// Token, if set, says why a prompt that waits and came with the token of this
 	// id is not begun any more, or nil.
 	Token func(ctx context.Context, tx store.Store, id string) error
-	// Admit, if set, refuses a prompt before it is there.
+	// Admit, if set, refuses a prompt before it is there, and a session as one
+	// for it would be refused.
 	Admit func(ctx context.Context) error
 	// Config, if set, is asked whenever it matters, so changes act at once.
 	Config func() Config
@@ -166,7 +167,7 @@ func Open(life context.Context, opts Options) (*Service, error) {
 		busy:  make(map[int64]*session),
 	}
 	s.life, s.end = lifeOf(s, life)
-	s.root = fsys.NewTableWith(list{s}, fsys.Entry{Name: newName, Node: &fsys.Call{Do: s.create}})
+	s.root = fsys.NewTableWith(list{s}, fsys.Entry{Name: newName, Node: &fsys.Call{Do: s.create, Admit: s.begins}})
 	s.timer = lapseTimer(s)
 	return s, s.firstDue(life)
 }

@@ -8,6 +8,7 @@
 package plain
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -85,4 +86,12 @@ func (t *Writer) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// Count is n and what there are n of, such as "1 agent" and "2 agents".
+func Count[N int | int64](n N, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

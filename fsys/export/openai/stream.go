@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"agent9/fsys"
@@ -253,6 +255,35 @@ func (j *job) result(ctx context.Context) ([]byte, error) {
 	return text, j.ended(ctx)
 }
 
+// named is text, the response of j, with what clients expect in each and its
+// provider has left out.
+func (j *job) named(text []byte) []byte {
+	var has struct {
+		ID      json.RawMessage `json:"id"`
+		Created json.RawMessage `json:"created"`
+		Model   json.RawMessage `json:"model"`
+	}
+	rest, object := bytes.CutPrefix(text, []byte("{"))
+	if j.kind == embeddings || !object || json.Unmarshal(text, &has) != nil {
+		return text
+	}
+	own, lead := j.form().chunk, "{"
+	if has.ID == nil {
+		lead += fmt.Sprintf(`"id":%q,`, own.ID)
+	}
+	if has.Created == nil {
+		lead += fmt.Sprintf(`"created":%d,`, own.Created)
+	}
+	if has.Model == nil {
+		name := fsys.Line(own.Model)
+		lead += `"model":` + string(name[:len(name)-1]) + ","
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(rest), []byte("}")) {
+		lead = strings.TrimSuffix(lead, ",")
+	}
+	return append([]byte(lead), rest...)
+}
+
 // whole answers with the whole response of j.
 func (c *call) whole(ctx context.Context, j *job) error {
 	text, err := j.result(ctx)
@@ -261,7 +292,7 @@ func (c *call) whole(ctx context.Context, j *job) error {
 	}
 	c.s.W.Header().Set("Content-Type", "application/json")
 	c.s.W.WriteHeader(http.StatusOK)
-	_, err = c.s.W.Write(text)
+	_, err = c.s.W.Write(j.named(text))
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +74,9 @@ func (s *Session) Answered() bool { return s.out.status != 0 }
 // Flush sends what was written.
 func (s *Session) Flush() error { return s.out.FlushError() }
 
+// parameters are what a URL can have behind its question mark.
+var parameters = []string{"mkdir", "mtime", "offset", "perm", "rename", "wait", "watch"}
+
 func (s *Session) perform() (err error) {
 	r := s.R
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -80,6 +84,11 @@ func (s *Session) perform() (err error) {
 		defer func() { end(err) }()
 	}
 	query := s.R.URL.Query()
+	for name := range query {
+		if !slices.Contains(parameters, name) {
+			return fsys.E(fsys.Invalid, "there is no parameter "+shortened(name)+"; there are: "+strings.Join(parameters, ", "))
+		}
+	}
 	if s.upgrades() {
 		return s.socket()
 	}
@@ -281,7 +290,7 @@ func (s *Session) Wait() (wait time.Duration, given bool, err error) {
 	}
 	wait, err = time.ParseDuration(text)
 	if err != nil || wait < 0 {
-		return 0, false, fsys.E(fsys.Invalid, "wait is a duration such as 5s or 500ms")
+		return 0, false, fsys.E(fsys.Invalid, "wait is a time with its unit, such as 5s or 500ms, not "+shortened(text))
 	}
 	return wait, true, nil
 }

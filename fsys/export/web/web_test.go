@@ -172,6 +172,8 @@ func TestVerbs(t *testing.T) {
 		{"PATCH", "/goals/a%20b", "+", "", 204, ""},
 		{"PATCH", "/goals/a%20b?offset=1", "WW", "", 204, ""},
 		{"PATCH", "/goals/a%20b?offset=x", "WW", "", 400, "invalid"},
+		{"PATCH", "/goals/a%20b?ofset=1", "WW", "", 400, "invalid"},
+		{"GET", "/goals/a%20b?wiat=0s", "", "", 400, "invalid"},
 		{"GET", "/goals/a%20b", "", "", 200, "tWW+"},
 		{"PUT", "/goals/empty", "", "", 201, ""},
 		{"GET", "/goals/empty", "", "", 200, ""},

@@ -24,6 +24,9 @@ func (d Duration) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
+// JSONKind is what [fsys.InJSON] says is expected.
+func (d *Duration) JSONKind() string { return `a time such as "90m", "24h" or "30d"` }
+
 func (d *Duration) UnmarshalText(text []byte) error {
 	t, err := time.ParseDuration(string(text))
 	if days, ok := strings.CutSuffix(string(text), "d"); ok {

@@ -9,8 +9,10 @@ export async function talk(scope, main, agent, [number]) {
   const said = el("div", { class: "said", role: "log", "aria-live": "polite", "aria-label": "Conversation", tabindex: "0" });
   const prompt = el("textarea", { id: "prompt", rows: "3", placeholder: `to ${agent}` });
   const stop = el("button", { type: "button", class: "no", hidden: true, click: () => scope.try(() => scope.tree.post(`${root}/${number}/ctl`, "cancel")) }, "Stop");
+  const halted = el("p", { class: "wrong", hidden: true }, `${agent} is stopped, and answers nothing before it is started. `,
+    el("button", { type: "button", click: () => scope.try(() => scope.tree.post(`/agents/${agent}/ctl`, "start")) }, "Start"));
   const form = el("form", { class: "prompt", submit: (event) => { event.preventDefault(); send(); } },
-    el("label", { for: "prompt" }, "Prompt"), prompt,
+    halted, el("label", { for: "prompt" }, "Prompt"), prompt,
     el("div", { class: "inline" }, el("button", null, "Send"), stop, el("span", { class: "hint" }, "Enter sends, Shift+Enter begins a line")));
   prompt.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
@@ -40,6 +42,7 @@ export async function talk(scope, main, agent, [number]) {
   else said.append(el("p", { class: "hint" }, `What you say first begins a session with ${agent}.`));
   prompt.focus({ preventScroll: true });
   await scope.refresh(agent, async () => {
+    halted.hidden = (await scope.json(`/agents/${agent}/status`)).state !== "stopped";
     const all = (await scope.list(root)).filter((e) => e.kind === "directory").reverse().slice(0, 50);
     const rows = await Promise.all(all.map(async (e) => {
       const s = await scope.json(`${root}/${e.name}/status`).catch(() => null);
