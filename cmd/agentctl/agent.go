@@ -70,11 +70,11 @@ func (s *session) agentAnd(what string) (dir string, rest []string, err error) {
 
 // elsewhere adds to err, of a walk to p, that p is below agents/, if it is.
 func (s *session) elsewhere(p string, err error) error {
-	if fsys.CodeOf(err) != fsys.NotExist {
+	if err == nil || fsys.CodeOf(err) != fsys.NotExist {
 		return err
 	}
 	there := join("agents", p)
-	if _, other := s.walk(there); other != nil {
+	if _, other := s.root.WalkPath(s.Context.Context, there); other != nil || clean(p) == "" {
 		return err
 	}
 	return fsys.E(fsys.NotExist, words(err)+"; did you mean "+there+"?")

@@ -101,7 +101,7 @@ func TestToken(t *testing.T) {
 	c.ok("ID  AGENT  RIGHTS  EXPIRES  CREATED\nt1  alice  -       -        -\n", "token", "--list")
 	c.ok("", "token", "--revoke", "t1")
 	c.ok("", "token", "--list", "--json")
-	c.fails("t1: No such file or directory", "token", "--revoke", "t1")
+	c.fails("t1: there is no token with this id; agentctl token --list shows them", "token", "--revoke", "t1")
 	c.want(output{2, "", "agentctl: \"r w\" cannot be an argument of token\n"}, "token", "alice", "r w")
 }
 

@@ -87,6 +87,9 @@ func (t *talk) enter() error {
 	}
 	var r sessionReport
 	if err := t.link.s.readJSON(t.path("status"), &r, nil); err != nil {
+		if fsys.CodeOf(err) == fsys.NotExist && t.Args().Get(1) != "" && fsys.ReasonOf(err) == "" {
+			err = fsys.E(fsys.NotExist, "there is no session "+t.number+"; agentctl chat --list AGENT shows them")
+		}
 		return err
 	}
 	if r.State == "ended" {

@@ -34,7 +34,7 @@ short to look at all.
 			p := s.Args().First()
 			n, err := s.walk(p)
 			if err != nil {
-				return at(p, s.elsewhere(p, err))
+				return at(p, err)
 			}
 			ctx, cancel := context.WithTimeout(s.Context.Context, s.Duration("time"))
 			defer cancel()

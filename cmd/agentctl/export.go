@@ -42,6 +42,9 @@ are never in it.
 			if err != nil {
 				return err
 			}
+			if _, err := s.walk(name); err != nil {
+				return err
+			}
 			name = name[len("agents/"):]
 			n, err := fsys.Walk(s.Context.Context, dir, name+".tar")
 			if err != nil {

@@ -54,7 +54,7 @@ reading them takes something away, starts something, or waits for an event.
 func (s *session) ls(p string, titled bool) error {
 	n, err := s.walk(p)
 	if err != nil {
-		return s.elsewhere(p, err)
+		return err
 	}
 	entries, err := fsys.List(s.Context.Context, n)
 	if fsys.CodeOf(err) == fsys.NotDir && err != nil {

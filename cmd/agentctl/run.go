@@ -31,8 +31,9 @@ func runCommand() *cli.Command {
 		Usage:     "run a command in a sandbox of the agent, and exit as it does",
 		ArgsUsage: "AGENT [--] COMMAND...",
 		Description: `A single COMMAND is a line for the shell, several words are a program and its
-arguments. Flags of run go before COMMAND: those after it belong to it. What it writes is printed as it comes, and with --stdin it reads what
-this program is given. An interrupt ends the session; with --keep it is left
+arguments. Flags of run go before COMMAND: those after it belong to it.
+What it writes is printed as it comes, and with --stdin it reads what this
+program is given. An interrupt ends the session; with --keep it is left
 open, and its directory is printed on standard error; with --detach the
 directory is printed, and nothing waited for. A terminal is shown text only; for
 colours and the like, agentctl shell makes it the sandbox's.

@@ -89,6 +89,9 @@ func dial(c *cli.Context, version string, options ...string) (*session, error) {
 	root, err := client.Attach(c.Context, "", aname(c.String("token"), version, options))
 	if err != nil {
 		client.Close()
+		if fsys.CodeOf(err) == fsys.NotExist && c.String("token") != "" {
+			err = fsys.E(fsys.NotExist, "what --token or AGENT9_TOKEN says is neither a token nor a path here")
+		}
 		return nil, at(where, err)
 	}
 	return &session{c, client, root}, nil
@@ -164,7 +167,8 @@ func clean(p string) string { return path.Clean("/" + p)[1:] }
 
 // walk walks to p, which may begin with a slash.
 func (s *session) walk(p string) (fsys.Node, error) {
-	return s.root.WalkPath(s.Context.Context, clean(p))
+	n, err := s.root.WalkPath(s.Context.Context, clean(p))
+	return n, s.elsewhere(p, err)
 }
 
 // readJSON reads the JSON object in file into v and, if raw is not nil, as it
@@ -192,7 +196,8 @@ func (s *session) readFile(p string) ([]byte, error) {
 
 // open walks to p and opens it.
 func (s *session) open(p string, flag fsys.Flag) (fsys.Handle, error) {
-	return s.root.OpenPath(s.Context.Context, clean(p), flag)
+	h, err := s.root.OpenPath(s.Context.Context, clean(p), flag)
+	return h, s.elsewhere(p, err)
 }
 
 // finish ends h in order after err: what was gathered acts now.

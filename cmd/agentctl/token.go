@@ -42,6 +42,9 @@ tokens that there are, by id, and what they allow are shown by --list.
 				if err == nil {
 					err = fsys.Remove(s.Context.Context, n)
 				}
+				if err != nil && fsys.CodeOf(err) == fsys.NotExist {
+					err = fsys.E(fsys.NotExist, "there is no token with this id; agentctl token --list shows them")
+				}
 				return at(id, err)
 			case len(args) < 1:
 				return usagef("token: the agent is missing; see agentctl token --help")

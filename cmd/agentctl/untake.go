@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/urfave/cli/v2"
+
+	"agent9/fsys"
 )
 
 func untakeCommand() *cli.Command {
@@ -36,7 +38,11 @@ back for ten minutes. Without an ID it shows those that can be.
 				return s.listTaken(join(dir, "inbox/taken"))
 			}
 			return each(s.Context.Context, s.App.ErrWriter, ids, func(id string) error {
-				return at(id, s.tell(join(dir, "inbox/ctl"), "untake "+id))
+				err := s.tell(join(dir, "inbox/ctl"), "untake "+id)
+				if err != nil && fsys.CodeOf(err) == fsys.NotExist && fsys.ReasonOf(err) == "" {
+					err = fsys.E(fsys.NotExist, "no such message was taken in the last ten minutes; agentctl untake AGENT shows those that were")
+				}
+				return at(id, err)
 			})
 		}),
 	}

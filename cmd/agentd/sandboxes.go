@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -105,6 +106,7 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 	if len(specs) > 0 {
 		return all, nil
 	}
+	var why []any
 	for _, spec := range []string{"docker=docker:", "bwrap=bwrap:"} {
 		r, err := sandboxProvider(spec, s.data, owner, users)
 		if err == nil {
@@ -113,8 +115,9 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 		if err == nil {
 			return []*containers.Runner{r}, nil
 		}
-		log.Debug("no sandboxes by "+spec, "err", err)
+		why = append(why, strings.TrimSuffix(spec[strings.Index(spec, "=")+1:], ":"), cmp.Or(fsys.ReasonOf(err), err.Error()))
 	}
+	log.Warn("nothing here makes sandboxes: what agents run, but for their programs, is refused", why...)
 	return nil, nil
 }
 

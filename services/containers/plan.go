@@ -77,7 +77,7 @@ func (s *Service) choose(p Policy, id string) (*provider.Runner, error) {
 	}
 	switch {
 	case len(s.config.Providers) == 0:
-		return nil, fsys.E(fsys.Unavailable, "there is nothing here that can make sandboxes; see agentd --help, under --containers")
+		return nil, fsys.E(fsys.Unavailable, "there is nothing here that can make sandboxes, and the log of agentd says why; see agentd --help, under SANDBOXES")
 	case id == "":
 		return nil, fsys.E(fsys.Permission, "the policy allows none of the providers")
 	}

@@ -5,6 +5,7 @@ package fuse
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -29,6 +30,8 @@ func mountPoint(dir string) (string, error) {
 	}
 	f, err := os.Open(dir)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fsys.E(fsys.NotExist, "there is no directory "+dir+" to mount at; make it first")
 	case err != nil:
 		return "", fsys.Wrap(fsys.NotExist, "cannot mount there", err)
 	}

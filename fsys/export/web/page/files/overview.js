@@ -36,7 +36,7 @@ export async function overview(scope, main, agent) {
 }
 
 function describe(s) {
-  const queues = Object.entries(s.queues).filter(([, n]) => n).map(([name, n]) => `${n} ${name}`).join(", ");
+  const queues = Object.entries(s.queues).filter(([, n]) => n).map(([name, n]) => `${name} ${n}`).join(", ");
   const last = s.ticks.last_tick;
   return [
     ["state", el("span", { class: "state " + s.state }, s.state)],
