@@ -43,12 +43,18 @@ func List(ctx context.Context, n Node) ([]Entry, error) {
 	return nil, NotDir
 }
 
-// Stat returns what e is: as it was when it was listed, if that came with it.
+// Stat returns what e is: as it was when it was listed, if that came with it. What
+// is there and cannot be looked at because it is damaged is listed as a file that
+// nobody may read: it does not hide itself, nor the rest of the listing.
 func (e Entry) Stat(ctx context.Context) (Info, error) {
 	if e.Info != nil {
 		return *e.Info, nil
 	}
-	return e.Node.Stat(ctx)
+	info, err := e.Node.Stat(ctx)
+	if err != nil && CodeOf(err) == Internal {
+		return Info{}, nil
+	}
+	return info, err
 }
 
 func Create(ctx context.Context, n Node, name string, perm fs.FileMode, flag Flag) (Node, Handle, error) {

@@ -207,13 +207,8 @@ func (l *Log) Drop(tx Store) error {
 		return misused("a log is removed in a transaction, and this is not in one").err()
 	}
 	in := In(tx, l.s)
-	for p, err := range All(l.ctx, in, "") {
-		if err != nil {
-			return err
-		}
-		if err := in.Delete(l.ctx, p.Key); err != nil {
-			return err
-		}
+	if err := DeleteAll(l.ctx, in, ""); err != nil {
+		return err
 	}
 	l.mu.Lock()
 	l.dropping++

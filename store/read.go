@@ -63,12 +63,12 @@ func Scan(ctx context.Context, s Store, prefix, after string, f func(key string,
 }
 
 // GetJSON returns the value at key, decoded. The errors are those of Get;
-// fsys.Internal says that what is stored is not a T.
+// [ErrDamaged] also says that what is stored is not a T.
 func GetJSON[T any](ctx context.Context, s Store, key string) (T, error) {
 	var v T
 	err := Lend(ctx, s, key, func(b []byte) error {
 		if err := json.Unmarshal(b, &v); err != nil {
-			return fsys.E(fsys.Internal, "the database record "+key+" cannot be read: "+err.Error())
+			return &fsys.Error{Code: fsys.Internal, Err: ErrDamaged, Reason: "the database record " + key + " cannot be read: " + err.Error()}
 		}
 		return nil
 	})

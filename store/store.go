@@ -54,6 +54,9 @@ func Lend(ctx context.Context, s Store, key string, f func(value []byte) error) 
 // stored. Its Code is fsys.Internal.
 var ErrDamaged = errors.New("the record is damaged")
 
+// IsDamaged reports whether err is [ErrDamaged].
+func IsDamaged(err error) bool { return errors.Is(err, ErrDamaged) }
+
 // A Pair is a key and its value.
 type Pair struct {
 	Key   string

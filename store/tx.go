@@ -250,7 +250,10 @@ const (
 func Page(n int, each func(f func(key string, value []byte) (more bool)) error) (page []Pair, err error) {
 	size := 0
 	err = each(func(key string, value []byte) bool {
-		page = append(page, Pair{key, Clone(value)})
+		if value != nil { // else it is damaged
+			value = Clone(value)
+		}
+		page = append(page, Pair{key, value})
 		size += len(key) + len(value)
 		return len(page) != n && (n > 0 || len(page) < pagePairs && size < pageBytes)
 	})

@@ -114,8 +114,11 @@ func (p *Approvals) End() {
 // all yields what waits, oldest first.
 func (p *Approvals) all(ctx context.Context) iter.Seq2[Approval, error] {
 	return func(yield func(Approval, error) bool) {
-		for pair, err := range store.All(ctx, p.a.st, waitPrefix) {
+		for pair, err := range store.All(ctx, store.Forgiving(p.a.st), waitPrefix) {
 			var w Approval
+			if err == nil && pair.Value == nil {
+				continue // agentd fsck names it
+			}
 			if err == nil {
 				err = fsys.Wrap(fsys.Internal, "the approval "+pair.Key, json.Unmarshal(pair.Value, &w))
 			}
@@ -128,7 +131,7 @@ func (p *Approvals) all(ctx context.Context) iter.Seq2[Approval, error] {
 
 // Waiting returns how many approvals wait.
 func (p *Approvals) Waiting(ctx context.Context) (int, error) {
-	page, err := p.a.st.List(ctx, waitPrefix, "", maxWaiting)
+	page, err := store.Forgiving(p.a.st).List(ctx, waitPrefix, "", maxWaiting)
 	return len(page), err
 }
 
@@ -145,7 +148,7 @@ func (p *Approvals) Take(ctx context.Context, tx store.Store, max Micros, what s
 
 func (p *Approvals) ask(ctx context.Context, tx store.Store, h *Hold, over *books, q Question) error {
 	in := store.In(tx, p.a.st)
-	page, err := in.List(ctx, waitPrefix, "", maxWaiting)
+	page, err := store.Forgiving(in).List(ctx, waitPrefix, "", maxWaiting)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,10 @@ func Where(ctx context.Context, s store.Store, key string) string {
 		if kind == "i" || kind == "m" {
 			name = id
 		}
-	default: // numbered work
+	default: // numbered work, in some indexes behind a time
+		if kind, timed, _ := strings.Cut(rest, "/"); kind == "end" || kind == "idle" {
+			_, rest, _ = strings.Cut(timed, "/")
+		}
 		for word := range strings.SplitSeq(rest, "/") {
 			if n, err := strconv.ParseInt(word, 10, 64); err == nil && len(word) >= 16 {
 				name = strconv.FormatInt(n, 10)

@@ -15,7 +15,7 @@ const approvalService = "compute"
 
 // hold takes the money of job n. If it waits, the job does: a person is asked.
 func (s *Service) hold(ctx context.Context, tx store.Store, n int64, pl plan) (*budget.Hold, error) {
-	what := "compute job " + strconv.FormatInt(n, 10)
+	what := heldFor(n)
 	if s.config.Approvals == nil {
 		return budget.Take(ctx, tx, pl.max, what)
 	}
@@ -23,6 +23,9 @@ func (s *Service) hold(ctx context.Context, tx store.Store, n int64, pl plan) (*
 		Service: approvalService, Job: n, Provider: pl.chain[0].runner.ID(), Model: pl.chain[0].model.Name,
 	})
 }
+
+// heldFor says in the account what money is for.
+func heldFor(n int64) string { return "compute job " + strconv.FormatInt(n, 10) }
 
 // approved is told of what a person decided, or nobody in time, about a job
 // that waits: it is queued with its hold, or it has failed.

@@ -73,15 +73,11 @@ func checkTotals(ctx context.Context, st store.Updater, r *check.Report, recs ma
 	if err != nil || !ok {
 		return err
 	}
-	should := totals{Spent: t.Spent, Jobs: map[State]int64{}}
+	should := totals{Jobs: map[State]int64{}}
 	for _, rec := range recs {
-		should.Jobs[rec.State]++
-		if rec.State.ended() {
-			should.Kept += rec.Size
-		} else {
-			should.Held += rec.Held
-		}
+		should.add(&rec)
 	}
+	should.Spent = t.Spent
 	for _, err := range store.All(ctx, st, draftPref) {
 		if err != nil {
 			return err

@@ -202,7 +202,7 @@ func (s *Service) CancelAll(why error) error {
 // Interrupted reports whether the records in st have jobs that the end of the
 // program cut off, which the next Open settles, or that wait for an approval.
 func Interrupted(ctx context.Context, st store.Store) (bool, error) {
-	page, err := st.List(ctx, openPrefix, "", 1)
+	page, err := store.Forgiving(st).List(ctx, openPrefix, "", 1)
 	return len(page) > 0, err
 }
 

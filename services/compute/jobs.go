@@ -38,6 +38,9 @@ func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 
 func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
 	j, err := s.job(ctx, n)
+	if store.IsDamaged(err) {
+		return keep.Damaged(err, func(ctx context.Context) error { return s.removeDamaged(ctx, n) }), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +50,7 @@ func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
 // List reads names only; a job is read when somebody looks at it.
 func (d jobs) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for p, err := range store.All(ctx, d.s.st, listPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(d.s.st), listPrefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +60,7 @@ func (d jobs) List(ctx context.Context) ([]fsys.Entry, error) {
 		}
 		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
 	}
-	for p, err := range store.All(ctx, d.s.st, draftPref) {
+	for p, err := range store.All(ctx, store.Forgiving(d.s.st), draftPref) {
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package compute
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 
 	"agent9/fsys"
@@ -13,7 +14,7 @@ import (
 // recover ends the jobs that the end of the program cut off, and lets those
 // wait on that wait for an approval.
 func (s *Service) recover(ctx context.Context) error {
-	for p, err := range store.All(ctx, s.st, openPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), openPrefix) {
 		if err != nil {
 			return err
 		}
@@ -21,7 +22,12 @@ func (s *Service) recover(ctx context.Context) error {
 		if err != nil {
 			return fsys.E(fsys.Internal, "the database has an open job that is called "+p.Key)
 		}
-		if err := s.interrupted(ctx, n); err != nil {
+		err = s.interrupted(ctx, n)
+		if store.IsDamaged(err) { // it holds what it holds until it is removed
+			slog.Error("a job cannot be ended, as what there is of it is damaged; remove it", "job", n, "err", err)
+			continue
+		}
+		if err != nil {
 			return fsys.Wrap(fsys.Internal, "compute job "+strconv.FormatInt(n, 10), err)
 		}
 	}

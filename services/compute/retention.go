@@ -57,7 +57,10 @@ func (s *Service) sweepJobs(ctx context.Context, tx store.Store) error {
 // sweep removes job n, which has ended. Its key stands for it as long as it
 // would otherwise.
 func (s *Service) sweep(ctx context.Context, tx store.Store, n int64) error {
-	r, err := store.GetJSON[record](ctx, tx, recordKey(n))
+	r, err := store.GetJSON[record](ctx, store.Forgiving(tx), recordKey(n))
+	if store.IsDamaged(err) {
+		return s.erase(ctx, tx, n, "swept")
+	}
 	if err != nil {
 		return err
 	}
@@ -84,13 +87,8 @@ func (s *Service) dropLogs(ctx context.Context, tx store.Store, j *job, r record
 		}
 	}
 	for _, view := range []string{outputView(r.Number), chunksView(r.Number)} {
-		for p, err := range store.All(ctx, tx, view) {
-			if err != nil {
-				return err
-			}
-			if err := tx.Delete(ctx, p.Key); err != nil {
-				return err
-			}
+		if err := store.DeleteAll(ctx, tx, view); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -157,9 +157,12 @@ func (s *Service) count(ctx context.Context, tx store.Store, change func(*totals
 }
 
 func (s *Service) totals(ctx context.Context, st store.Store) (totals, error) {
-	t, err := store.GetJSON[totals](ctx, st, totalsKey)
-	if missing(err) {
+	t, err := store.GetJSON[totals](ctx, store.Forgiving(st), totalsKey)
+	switch {
+	case missing(err):
 		err = nil
+	case store.IsDamaged(err): // what was spent on jobs that are gone is in the account
+		t, err = sum(ctx, st)
 	}
 	if t.Jobs == nil {
 		t.Jobs = make(map[State]int64)

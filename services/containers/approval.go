@@ -15,7 +15,7 @@ const approvalService = "containers"
 // hold takes the money of session n. If it waits, the session does: a person
 // is asked.
 func (s *Service) hold(ctx context.Context, tx store.Store, n int64, pl plan) (*budget.Hold, error) {
-	what := "containers session " + strconv.FormatInt(n, 10)
+	what := heldFor(n)
 	if s.config.Approvals == nil {
 		return budget.Take(ctx, tx, pl.max, what)
 	}
@@ -23,6 +23,9 @@ func (s *Service) hold(ctx context.Context, tx store.Store, n int64, pl plan) (*
 		Service: approvalService, Job: n, Provider: pl.runner.ID(), Model: pl.image,
 	})
 }
+
+// heldFor says in the account what money is for.
+func heldFor(n int64) string { return "containers session " + strconv.FormatInt(n, 10) }
 
 // approved is told of what a person decided, or nobody in time, about a
 // session that waits: it is queued with its hold, or it has failed.

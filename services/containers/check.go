@@ -117,16 +117,11 @@ func checkTotals(ctx context.Context, st store.Updater, r *check.Report, recs ma
 	if err != nil || !ok {
 		return err
 	}
-	should := totals{Spent: t.Spent, Sessions: map[State]int64{}, Works: spaces}
+	should := totals{Sessions: map[State]int64{}, Works: spaces}
 	for _, rec := range recs {
-		should.Sessions[rec.State]++
-		if rec.State.ended() {
-			should.Kept += rec.Size
-			should.Ended++
-		} else {
-			should.Held += rec.Held
-		}
+		should.add(&rec)
 	}
+	should.Spent = t.Spent
 	maps.DeleteFunc(t.Sessions, func(_ State, n int64) bool { return n == 0 })
 	if t.Held != should.Held || t.Works != should.Works || t.Kept != should.Kept || t.Ended != should.Ended || !maps.Equal(t.Sessions, should.Sessions) {
 		r.Mend(fmt.Sprintf("the sums over all sessions (%v, %d workspaces, %d µ$ held, %d bytes kept) are not what the sessions come to (%v, %d, %d, %d)",

@@ -117,7 +117,7 @@ func (w *session) holdMore(ctx context.Context, more budget.Micros) error {
 		ctx = budget.With(ctx, w.s.config.Account)
 	}
 	return w.s.st.Update(ctx, func(tx store.Store) error {
-		h, err := budget.TakeMore(ctx, tx, more, w.record().Held, "containers session "+text(w.n)+", extended")
+		h, err := budget.TakeMore(ctx, tx, more, w.record().Held, heldFor(w.n)+", extended")
 		if err != nil {
 			return err
 		}

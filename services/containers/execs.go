@@ -34,6 +34,11 @@ func (d execs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 		return nil, fsys.NotExist
 	}
 	x, err := d.w.exec(ctx, m)
+	if store.IsDamaged(err) {
+		return keep.Damaged(err, func(ctx context.Context) error {
+			return d.w.s.st.Update(ctx, func(tx store.Store) error { return d.w.s.eraseExec(ctx, tx, d.w.n, m) })
+		}), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +68,7 @@ func (d execs) List(ctx context.Context) ([]fsys.Entry, error) {
 	}
 	list := []fsys.Entry{{Name: execNew, Node: d.newFile()}}
 	prefix := execsPart(d.w.n) + recPrefix
-	for p, err := range store.All(ctx, d.w.s.st, prefix) {
+	for p, err := range store.All(ctx, store.Forgiving(d.w.s.st), prefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +185,15 @@ func (x *exec) delete(ctx context.Context, tx store.Store) error {
 		return err
 	}
 	store.After(tx, func() { x.w.execs.Remove(x.m) })
-	return deleteAll(ctx, tx, execView(x.w.n, x.m))
+	return store.DeleteAll(ctx, tx, execView(x.w.n, x.m))
+}
+
+// eraseExec deletes what there is of an exec whose record is damaged.
+func (s *Service) eraseExec(ctx context.Context, tx store.Store, n, m int64) error {
+	if err := tx.Delete(ctx, execKey(n, m)); err != nil {
+		return err
+	}
+	return store.DeleteAll(ctx, tx, execView(n, m))
 }
 
 // drop makes x one that is no longer there.

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 // approval, or sandboxes that are still to be removed.
 func Interrupted(ctx context.Context, st store.Store) (bool, error) {
 	for _, prefix := range []string{openPrefix, trashPref} {
-		page, err := st.List(ctx, prefix, "", 1)
+		page, err := store.Forgiving(st).List(ctx, prefix, "", 1)
 		if len(page) > 0 || err != nil {
 			return true, err
 		}
@@ -43,7 +44,7 @@ func Wanted(ctx context.Context, st store.Store, name, id string) (bool, error) 
 func (s *Service) recover(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	for p, err := range store.All(ctx, s.st, openPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), openPrefix) {
 		if err != nil {
 			return err
 		}
@@ -51,7 +52,12 @@ func (s *Service) recover(ctx context.Context) error {
 		if err != nil {
 			return fsys.E(fsys.Internal, "the database has an open session that is called "+p.Key)
 		}
-		if err := s.interrupted(ctx, patience, n); err != nil {
+		err = s.interrupted(ctx, patience, n)
+		if store.IsDamaged(err) { // it holds what it holds until it is removed
+			slog.Error("a session cannot be ended, as what there is of it is damaged; remove it", "agent", s.config.Agent, "session", n, "err", err)
+			continue
+		}
+		if err != nil {
 			return fsys.Wrap(fsys.Internal, "containers session "+text(n), err)
 		}
 	}
@@ -124,15 +130,15 @@ func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 
 // interruptExecs ends the execs of r that ran.
 func (s *Service) interruptExecs(ctx context.Context, tx store.Store, r record) error {
-	for p, err := range store.All(ctx, tx, execsPart(r.Number)+recPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(tx), execsPart(r.Number)+recPrefix) {
 		if err != nil {
 			return err
 		}
-		x, err := store.GetJSON[execRecord](ctx, tx, p.Key)
-		if err != nil {
+		x, err := store.GetJSON[execRecord](ctx, store.Forgiving(tx), p.Key)
+		if err != nil && !store.IsDamaged(err) {
 			return err
 		}
-		if x.ended() {
+		if err != nil || x.ended() {
 			continue
 		}
 		x.State, x.Ended = execStopped, r.Ended
@@ -151,7 +157,7 @@ func (s *Service) Purge(ctx context.Context) error {
 	if err := s.Wait(ctx); err != nil {
 		return err
 	}
-	for p, err := range store.All(ctx, s.st, listPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), listPrefix) {
 		if err != nil {
 			return err
 		}
@@ -160,6 +166,9 @@ func (s *Service) Purge(ctx context.Context) error {
 			return fsys.E(fsys.Internal, "the database has a session that is called "+p.Key)
 		}
 		r, err := store.GetJSON[record](ctx, s.st, recordKey(n))
+		if store.IsDamaged(err) || missing(err) {
+			continue // the next start removes the sandbox, which is then nobody's
+		}
 		if err != nil {
 			return err
 		}

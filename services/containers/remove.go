@@ -2,9 +2,13 @@ package containers
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
+	"agent9/fsys"
+	"agent9/namespace/budget"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -26,6 +30,18 @@ func (s *Service) hide(ctx context.Context, w *session, name string) error {
 // remove takes w out of the list, at once; one that has not ended is stopped,
 // and removed when it has.
 func (s *Service) remove(ctx context.Context, w *session) error {
+	err := s.removeWhole(ctx, w)
+	if store.IsDamaged(err) {
+		err = s.removeDamaged(ctx, w.n)
+	}
+	return err
+}
+
+func (s *Service) removeDamaged(ctx context.Context, n int64) error {
+	return s.st.Update(ctx, func(tx store.Store) error { return s.erase(ctx, tx, n, "") })
+}
+
+func (s *Service) removeWhole(ctx context.Context, w *session) error {
 	if err := w.open(ctx); err != nil {
 		return err
 	}
@@ -72,6 +88,9 @@ func (s *Service) unlist(ctx context.Context, tx store.Store, r record) error {
 type removed struct {
 	Session int64  `json:"session"`
 	Why     string `json:"why,omitempty"` // swept, or it was asked for
+	// Of a session whose record was damaged.
+	Reason string         `json:"reason,omitempty"`
+	Cost   *budget.Micros `json:"cost_microusd,omitempty"` // all that was held for it
 }
 
 // delete deletes all that is stored of r, whose session has ended and is w if
@@ -101,7 +120,76 @@ func (s *Service) delete(ctx context.Context, tx store.Store, w *session, r reco
 		return err
 	}
 	store.After(tx, func() { s.vanish(r.Number) })
-	return s.config.Note(tx, "containers.removed", removed{r.Number, why})
+	return s.config.Note(tx, "containers.removed", removed{Session: r.Number, Why: why})
+}
+
+// erase deletes all that is stored of session n, whose record is damaged and which
+// nobody works on. What was held for it counts as spent, as nobody knows; which
+// sandbox it had nobody knows either, until the next start of the daemon removes
+// those that are in no session.
+func (s *Service) erase(ctx context.Context, tx store.Store, n int64, why string) error {
+	if s.sessions.Live(n) != nil {
+		return fsys.E(fsys.Busy, "the session runs, and its record is damaged; remove it when it has ended, or after the next start")
+	}
+	r := removed{Session: n, Why: why, Reason: keep.Why + "; its sandbox is removed when the daemon starts again"}
+	if s.config.Account != nil {
+		cost, err := s.config.Account.SettleLost(ctx, tx, heldFor(n), keep.Why)
+		if err != nil {
+			return err
+		}
+		r.Cost = &cost
+	}
+	prefixes := []string{recPrefix, reqPrefix, outPrefix, execPrefix, listPrefix, openPrefix}
+	if err := keep.Erase(ctx, tx, n, prefixes, []string{keep.EndedPrefix}); err != nil {
+		return err
+	}
+	was, err := s.totals(ctx, tx)
+	if err != nil {
+		return err
+	}
+	t, err := sum(ctx, tx)
+	if err != nil {
+		return err
+	}
+	t.Spent = was.Spent
+	if r.Cost != nil {
+		t.Spent += *r.Cost
+	}
+	store.After(tx, func() { s.vanish(n) })
+	return errors.Join(store.PutJSON(ctx, tx, totalsKey, t), s.config.Note(tx, "containers.removed", r))
+}
+
+// add adds r to t.
+func (t *totals) add(r *record) {
+	t.Sessions[r.State]++
+	if r.State.ended() {
+		t.Kept += r.Size
+		t.Spent += r.Cost
+		t.Ended++
+	} else {
+		t.Held += r.Held
+	}
+}
+
+// sum returns the totals of the sessions in st whose records are whole.
+func sum(ctx context.Context, st store.Store) (totals, error) {
+	t := totals{Sessions: map[State]int64{}}
+	for p, err := range store.All(ctx, store.Forgiving(st), recPrefix) {
+		var r record
+		if err != nil {
+			return t, err
+		}
+		if json.Unmarshal(p.Value, &r) == nil {
+			t.add(&r)
+		}
+	}
+	for _, err := range store.All(ctx, store.Forgiving(st), workPrefix) {
+		if err != nil {
+			return t, err
+		}
+		t.Works++
+	}
+	return t, nil
 }
 
 // dropOutput deletes the streams of r's session and its execs.
@@ -124,19 +212,7 @@ func (s *Service) dropOutput(ctx context.Context, tx store.Store, w *session, r 
 		}
 	}
 	for _, part := range []string{outputView(r.Number), execsPart(r.Number)} {
-		if err := deleteAll(ctx, tx, part); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func deleteAll(ctx context.Context, tx store.Store, prefix string) error {
-	for p, err := range store.All(ctx, tx, prefix) {
-		if err != nil {
-			return err
-		}
-		if err := tx.Delete(ctx, p.Key); err != nil {
+		if err := store.DeleteAll(ctx, tx, part); err != nil {
 			return err
 		}
 	}

@@ -140,7 +140,7 @@ func (r *repo) attempts(dir string, bare bool) [][][]string {
 // Clones calls found with every secret that a session in st, which got beyond
 // its clone, was given for a repository, and with the URL of that.
 func Clones(ctx context.Context, st store.Store, found func(secret, url string)) error {
-	for p, err := range store.All(ctx, st, recPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(st), recPrefix) {
 		if err != nil {
 			return err
 		}

@@ -36,7 +36,10 @@ func (s *Service) keepEnded(ctx context.Context, tx store.Store, r record) error
 // sweep removes session n, which has ended. Its key stands for it as long as
 // it would otherwise.
 func (s *Service) sweep(ctx context.Context, tx store.Store, n int64) error {
-	r, err := store.GetJSON[record](ctx, tx, recordKey(n))
+	r, err := store.GetJSON[record](ctx, store.Forgiving(tx), recordKey(n))
+	if store.IsDamaged(err) {
+		return s.erase(ctx, tx, n, "swept")
+	}
 	if err != nil {
 		return err
 	}
@@ -64,7 +67,7 @@ const (
 // of the program.
 func (s *Service) emptyTrash() {
 	ctx := context.WithoutCancel(s.life)
-	if page, err := s.st.List(ctx, trashPref, "", 1); err == nil && len(page) == 0 {
+	if page, err := store.Forgiving(s.st).List(ctx, trashPref, "", 1); err == nil && len(page) == 0 {
 		return
 	}
 	s.mu.Lock()
@@ -115,7 +118,7 @@ func (s *Service) takeAgain() bool {
 
 // emptyOnce tries each sandbox in the trash, and reports whether any is left.
 func (s *Service) emptyOnce(ctx context.Context) (left bool) {
-	for p, err := range store.All(ctx, s.st, trashPref) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), trashPref) {
 		if err != nil {
 			slog.Warn("sandboxes that were removed are left for later", "agent", s.config.Agent, "err", err)
 			return true

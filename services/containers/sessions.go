@@ -24,6 +24,9 @@ func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
 		n = entry.Number
 	}
 	w, err := d.s.session(ctx, n)
+	if store.IsDamaged(err) {
+		return keep.Damaged(err, func(ctx context.Context) error { return d.s.removeDamaged(ctx, n) }), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +36,7 @@ func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
 // List reads names only; a session is read when somebody looks at it.
 func (d sessions) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for p, err := range store.All(ctx, d.s.st, listPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(d.s.st), listPrefix) {
 		if err != nil {
 			return nil, err
 		}

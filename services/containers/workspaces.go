@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -91,11 +92,14 @@ func (s *Service) giveWorkspace(ctx context.Context, tx store.Store, id, name st
 // freeWorkspaces gives back what sessions had that are not there any more, as
 // the program ended while they copied.
 func (s *Service) freeWorkspaces(ctx context.Context) error {
-	for p, err := range store.All(ctx, s.st, workPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), workPrefix) {
 		if err != nil {
 			return err
 		}
 		ws, err := store.GetJSON[workspace](ctx, s.st, p.Key)
+		if store.IsDamaged(err) {
+			continue // it can be removed
+		}
 		if err != nil {
 			return err
 		}
@@ -158,7 +162,7 @@ type workspaces struct{ s *Service }
 
 func (d workspaces) all(ctx context.Context) ([]workspace, error) {
 	var all []workspace
-	for p, err := range store.All(ctx, d.s.st, workPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(d.s.st), workPrefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -187,8 +191,8 @@ func (d workspaces) Walk(ctx context.Context, file string) (fsys.Node, error) {
 	if !ok {
 		return nil, fsys.NotExist
 	}
-	if _, err := d.s.st.Get(ctx, workKey(id, name)); err != nil {
-		return nil, err
+	if has, err := store.Has(ctx, d.s.st, workKey(id, name)); err != nil || !has {
+		return nil, cmp.Or(err, error(fsys.NotExist))
 	}
 	return workspaceFile{d.s, id, name}, nil
 }
@@ -218,10 +222,26 @@ func (f workspaceFile) text() fsys.Node {
 	})
 }
 
-func (f workspaceFile) Stat(ctx context.Context) (fsys.Info, error) { return f.text().Stat(ctx) }
+func (f workspaceFile) Stat(ctx context.Context) (fsys.Info, error) {
+	info, err := f.text().Stat(ctx)
+	if store.IsDamaged(err) {
+		err = nil // it is there, and can be removed
+	}
+	return info, err
+}
 
 func (f workspaceFile) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
 	return f.text().Open(ctx, flag)
+}
+
+// has returns the session that works and has a workspace; 0: none.
+func (s *Service) has(provider, name string) int64 {
+	for _, w := range s.sessions.AllLive() {
+		if r := w.record(); r.Provider == provider && r.Workspace == name {
+			return w.n
+		}
+	}
+	return 0
 }
 
 // removing is who has a workspace that is being removed.
@@ -230,7 +250,10 @@ const removing = -1
 func (f workspaceFile) Remove(ctx context.Context) error {
 	key := workKey(f.provider, f.name)
 	err := f.s.st.Update(ctx, func(tx store.Store) error {
-		ws, err := store.GetJSON[workspace](ctx, tx, key)
+		ws, err := store.GetJSON[workspace](ctx, store.Forgiving(tx), key)
+		if store.IsDamaged(err) {
+			ws, err = workspace{Name: f.name, Provider: f.provider, Session: f.s.has(f.provider, f.name)}, nil
+		}
 		switch {
 		case err != nil:
 			return err

@@ -38,7 +38,12 @@ func openAccounts(ctx context.Context, st store.Updater, now func() time.Time, h
 		return nil, err
 	}
 	for _, e := range list {
-		if err := s.load(ctx, e.Name, e.Node.(*purse).entry); err != nil {
+		err := s.load(ctx, e.Name, e.Node.(*purse).entry)
+		if store.IsDamaged(err) { // nothing is spent below it
+			slog.Error("an account cannot be opened, as what there is of it is damaged", "account", e.Name, "err", err)
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -122,6 +127,47 @@ func (s *accounts) moved(ctx context.Context, tx store.Store, child, from, to st
 	return in.Put(ctx, underPart+to+"/"+child, nil)
 }
 
+// settleBelow returns what settles what the agent called name holds of accounts,
+// and takes it from below them.
+func (s *accounts) settleBelow(ctx context.Context, name string) (settle func(tx store.Store) error, err error) {
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// An account of the same name has holds of its own there.
+	others := map[string]map[string]string{}
+	if e, err := s.entry(ctx, s.st, name); err == nil {
+		if others, err = budget.Above(ctx, store.Sub(s.st, e.part()), name); err != nil {
+			return nil, err
+		}
+	}
+	var settles []func(tx store.Store) error
+	for _, e := range list {
+		a, err := s.loaded(e.Node.(*purse).entry.ID)
+		if err != nil {
+			continue // it could not be opened
+		}
+		settle, err := a.SettleBelow(ctx, name, others[e.Name], "the agent was removed, and was damaged")
+		if err != nil {
+			return nil, err
+		}
+		settles = append(settles, settle)
+	}
+	return func(tx store.Store) error {
+		for _, e := range list {
+			if err := s.in(tx).Delete(ctx, underPart+e.Name+"/"+agentsPart+name); err != nil {
+				return err
+			}
+		}
+		for _, settle := range settles {
+			if err := settle(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
 func (s *accounts) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if fsys.CheckName(name) != nil {
 		return nil, fsys.NotExist
@@ -135,12 +181,12 @@ func (s *accounts) Walk(ctx context.Context, name string) (fsys.Node, error) {
 
 func (s *accounts) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for pair, err := range store.All(ctx, s.st, accountsPart) {
+	for pair, err := range store.All(ctx, store.Forgiving(s.st), accountsPart) {
 		if err != nil {
 			return nil, err
 		}
-		var e entry
-		if err := json.Unmarshal(pair.Value, &e); err != nil {
+		var e entry // of no account, if it is damaged
+		if err := json.Unmarshal(pair.Value, &e); err != nil && pair.Value != nil {
 			return nil, fsys.Wrap(fsys.Internal, "the index entry "+pair.Key, err)
 		}
 		name := strings.TrimPrefix(pair.Key, accountsPart)

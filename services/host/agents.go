@@ -15,6 +15,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/services/agent"
+	"agent9/services/ticks"
 	"agent9/store"
 )
 
@@ -49,6 +50,9 @@ type agents struct {
 	house *agent.House
 	// byDefault makes an agent from the default profile, if there is one.
 	byDefault func(ctx context.Context, name string) (e entry, made bool, err error)
+	// settleAbove returns what settles what an agent, which cannot say so itself, holds
+	// of the accounts above it, and takes it from below them.
+	settleAbove func(ctx context.Context, name string) (settle func(tx store.Store) error, err error)
 	// ended is told of an agent's name once it was removed; it may change
 	// more in the same transaction.
 	ended func(ctx context.Context, tx store.Store, name string) error
@@ -160,7 +164,7 @@ func (s *agents) Walk(ctx context.Context, name string) (fsys.Node, error) {
 		return nil, fsys.NotExist
 	}
 	e, err := s.entry(ctx, s.st, name)
-	if err != nil {
+	if err != nil && !store.IsDamaged(err) { // what is damaged can be removed
 		return nil, s.unknown(ctx, name, err)
 	}
 	return &home{s, name, e}, nil
@@ -177,7 +181,7 @@ func (s *agents) unknown(ctx context.Context, name string, err error) error {
 		return err
 	}
 	best, most := "", 0.8
-	page, lerr := s.st.List(ctx, agentsPart, "", maxNear)
+	page, lerr := store.Forgiving(s.st).List(ctx, agentsPart, "", maxNear)
 	for _, p := range page {
 		other := strings.TrimPrefix(p.Key, agentsPart)
 		if like := smetrics.JaroWinkler(name, other, 0.7, 4); like > most {
@@ -193,12 +197,12 @@ func (s *agents) unknown(ctx context.Context, name string, err error) error {
 
 func (s *agents) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for pair, err := range store.All(ctx, s.st, agentsPart) {
+	for pair, err := range store.All(ctx, store.Forgiving(s.st), agentsPart) {
 		if err != nil {
 			return nil, err
 		}
-		var e entry
-		if err := json.Unmarshal(pair.Value, &e); err != nil {
+		var e entry // of no agent, if it is damaged
+		if err := json.Unmarshal(pair.Value, &e); err != nil && pair.Value != nil {
 			return nil, fsys.Wrap(fsys.Internal, "the index entry "+pair.Key, err)
 		}
 		name := strings.TrimPrefix(pair.Key, agentsPart)
@@ -273,6 +277,24 @@ func nextID(ctx context.Context, tx store.Store) (uint64, error) {
 
 // remove deletes a stopped agent, and then all that it had.
 func (s *agents) remove(ctx context.Context, name string, e entry) error {
+	err := s.removeWhole(ctx, name, e)
+	if store.IsDamaged(err) {
+		err = s.removeDamaged(ctx, name, e)
+	}
+	if err != nil {
+		return err
+	}
+	s.house.Happened(name, happened(s.house.Now(), "agent.removed"))
+	if e.ID == 0 {
+		return nil // which data it had is not known: agentd fsck names it
+	}
+	if err := empty(context.WithoutCancel(ctx), s.st, e.text()); err != nil {
+		slog.Warn("the data of a removed agent is left for the next start", "agent", name, "err", err)
+	}
+	return nil
+}
+
+func (s *agents) removeWhole(ctx context.Context, name string, e entry) error {
 	a, err := s.build(ctx, name, e)
 	if err != nil {
 		return err
@@ -286,17 +308,8 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 	if err := a.Purge(ctx); err != nil {
 		return err
 	}
-	err = s.st.Update(ctx, func(tx store.Store) error {
-		switch now, err := s.entry(ctx, tx, name); {
-		case err != nil:
-			return err
-		case now != e:
-			return fsys.NotExist
-		}
-		if err := tx.Delete(ctx, agentsPart+name); err != nil {
-			return err
-		}
-		if err := tx.Put(ctx, e.trash(), []byte(name)); err != nil {
+	return s.st.Update(ctx, func(tx store.Store) error {
+		if err := s.unlist(ctx, tx, name, e); err != nil {
 			return err
 		}
 		if err := a.Leave(ctx, tx); err != nil {
@@ -305,14 +318,57 @@ func (s *agents) remove(ctx context.Context, name string, e entry) error {
 		store.After(tx, a.Remove)
 		return s.ended(ctx, tx, name)
 	})
+}
+
+// unlist takes the agent of e out of the index, and marks what it had for removal.
+func (s *agents) unlist(ctx context.Context, tx store.Store, name string, e entry) error {
+	switch now, err := s.entry(ctx, store.Forgiving(tx), name); {
+	case err != nil && !(store.IsDamaged(err) && e.ID == 0):
+		return err
+	case now != e:
+		return fsys.NotExist
+	}
+	if err := tx.Delete(ctx, agentsPart+name); err != nil || e.ID == 0 {
+		return err
+	}
+	return tx.Put(ctx, e.trash(), []byte(name))
+}
+
+// removeDamaged removes an agent that cannot be built, or left, because what there
+// is of it is damaged. Nothing of its own is read: what it holds of the accounts
+// above counts as spent there, and its sandboxes are removed at the next start.
+func (s *agents) removeDamaged(ctx context.Context, name string, e entry) error {
+	slot := s.enter(name)
+	defer s.leave(name, slot)
+	slot.mu.Lock()
+	defer slot.mu.Unlock()
+	a := slot.agent.Value()
+	if a != nil && (slot.id != e.ID || !a.Stopped()) {
+		return fsys.E(fsys.Busy, "stop the agent first; what there is of it is damaged")
+	}
+	settle, err := s.settleAbove(ctx, name)
 	if err != nil {
 		return err
 	}
-	s.house.Happened(name, happened(s.house.Now(), "agent.removed"))
-	if err := empty(context.WithoutCancel(ctx), s.st, e.text()); err != nil {
-		slog.Warn("the data of a removed agent is left for the next start", "agent", name, "err", err)
+	err = s.st.Update(ctx, func(tx store.Store) error {
+		if err := s.unlist(ctx, tx, name, e); err != nil {
+			return err
+		}
+		if err := settle(tx); err != nil {
+			return err
+		}
+		if err := s.house.Due(ctx, tx, name, ticks.Due{}); err != nil {
+			return err
+		}
+		if a != nil {
+			store.After(tx, a.Remove)
+		}
+		return s.ended(ctx, tx, name)
+	})
+	if err == nil {
+		slog.Warn("an agent was removed that was damaged: what it held of the accounts above it counts as spent, and its sandboxes are removed at the next start", "agent", name)
 	}
-	return nil
+	return err
 }
 
 // sweepPage is how many keys of a removed agent go in one transaction.
@@ -322,7 +378,7 @@ const sweepPage = 512
 // start of a daemon: what a crash has left of it, and writes that were under
 // way when their agent was removed.
 func finish(ctx context.Context, st store.Updater) error {
-	for pair, err := range store.All(ctx, st, trashPart) {
+	for pair, err := range store.All(ctx, store.Forgiving(st), trashPart) {
 		if err == nil {
 			err = empty(ctx, st, strings.TrimPrefix(pair.Key, trashPart))
 		}
@@ -336,11 +392,12 @@ func finish(ctx context.Context, st store.Updater) error {
 	return nil
 }
 
-// empty deletes the data of the agent or account that had this id.
+// empty deletes the data of the agent or account that had this id, damaged or
+// not.
 func empty(ctx context.Context, st store.Updater, id string) error {
-	for more := true; more; {
+	for after, more := "", true; more; {
 		err := st.Update(ctx, func(tx store.Store) error {
-			page, err := tx.List(ctx, dataPart+id+"/", "", sweepPage)
+			page, err := store.Forgiving(tx).List(ctx, dataPart+id+"/", after, sweepPage)
 			if err != nil {
 				return err
 			}
@@ -349,6 +406,7 @@ func empty(ctx context.Context, st store.Updater, id string) error {
 				if err := tx.Delete(ctx, p.Key); err != nil {
 					return err
 				}
+				after = p.Key
 			}
 			return nil
 		})

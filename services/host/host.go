@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"runtime/debug"
@@ -130,6 +131,7 @@ func Open(life context.Context, opts Options) (*Host, error) {
 		return nil, err
 	}
 	h.agents.house.Account = h.accounts.find
+	h.agents.settleAbove = h.accounts.settleBelow
 	h.agents.house.Moved = func(ctx context.Context, tx store.Store, agent, from, to string) error {
 		return h.accounts.moved(ctx, tx, "agents/"+agent, from, to)
 	}
@@ -176,13 +178,14 @@ func (h *Host) settle(ctx context.Context) error {
 	for _, e := range list {
 		entry := e.Node.(*home).entry
 		unfinished, err := agent.Interrupted(ctx, store.Sub(h.opts.Store, entry.part()))
-		if err != nil {
-			return err
+		if err == nil && unfinished {
+			_, err = h.agents.build(ctx, e.Name, entry)
 		}
-		if !unfinished {
+		if store.IsDamaged(err) { // the others are whole
+			slog.Error("what an agent was doing cannot be ended, as what there is of it is damaged", "agent", e.Name, "err", err)
 			continue
 		}
-		if _, err := h.agents.build(ctx, e.Name, entry); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ func Where(ctx context.Context, s store.Store, key string) string {
 // ownerOf names a file of the agent or account with an id.
 func ownerOf(ctx context.Context, s store.Store, id, key string) (where string) {
 	for _, part := range []string{agentsPart, accountsPart} {
-		store.Scan(ctx, s, part, "", func(name string, value []byte) bool {
+		store.Scan(ctx, store.Forgiving(s), part, "", func(name string, value []byte) bool {
 			var e entry
 			if json.Unmarshal(value, &e) == nil && e.text() == id {
 				where = name

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -49,11 +50,28 @@ type counts struct {
 }
 
 func loadCounts(ctx context.Context, s store.Store) (counts, error) {
-	n, err := store.GetJSON[counts](ctx, s, countsKey)
-	if errors.Is(err, fsys.NotExist) {
+	n, err := store.GetJSON[counts](ctx, store.Forgiving(s), countsKey)
+	switch {
+	case errors.Is(err, fsys.NotExist):
 		return counts{}, nil
+	case store.IsDamaged(err):
+		return recount(ctx, s)
 	}
 	return n, err
+}
+
+// recount counts the messages in s whose letters are whole.
+func recount(ctx context.Context, s store.Store) (n counts, err error) {
+	for p, err := range store.All(ctx, store.Forgiving(s), "i/") {
+		if err != nil {
+			return n, err
+		}
+		if l := (letter{}); json.Unmarshal(p.Value, &l) == nil {
+			n.count(l, 1)
+			n.Place = max(n.Place, l.Place)
+		}
+	}
+	return n, nil
 }
 
 // A letter says where a message is.
@@ -100,8 +118,10 @@ func (in *Inbox) within(ctx context.Context, tx store.Store, f func(c *change) e
 	return in.opt.Freed(ctx, tx)
 }
 
+// letter returns the letter of a message. That it is damaged does not undo the
+// transaction.
 func (c *change) letter(id string) (letter, error) {
-	return store.GetJSON[letter](c.ctx, c.tx, letterKey(id))
+	return store.GetJSON[letter](c.ctx, store.Forgiving(c.tx), letterKey(id))
 }
 
 // told is the detail of every event about a message.
@@ -164,7 +184,7 @@ func (c *change) known(m Message) (bool, error) {
 	if err == nil {
 		err = store.Lend(c.ctx, c.tx, lineKey(m.ID), func([]byte) error { return nil })
 	}
-	if errors.Is(err, store.ErrDamaged) {
+	if store.IsDamaged(err) {
 		return false, fsys.E(fsys.Internal, "there is a message "+m.ID+" already, and it is damaged: remove it, or choose another id")
 	}
 	from := l.From
@@ -257,22 +277,17 @@ func (c *change) dropTo(q queue, n int) error {
 		event = "deadletter.dropped"
 	}
 	most := *c.of(q) - mostDropped
-	for p, err := range store.All(c.ctx, c.tx, string(q)) {
+	for d, err := range q.all(c.ctx, c.tx) {
 		if err != nil {
 			return err
 		}
 		if *c.of(q) <= max(n, most) {
 			return nil
 		}
-		id := string(p.Value)
-		l, err := c.letter(id)
-		if err != nil {
-			return err
-		}
-		if c.in.isTaken(l.Place) {
+		if c.in.isTaken(d.place) {
 			continue
 		}
-		if err := c.remove(q, id, l.Place, event); err != nil {
+		if err := c.drop(q, d, event); err != nil {
 			return err
 		}
 	}
@@ -293,6 +308,15 @@ func (c *change) remove(q queue, id string, place uint64, event string) error {
 		return fsys.NotExist
 	}
 	return c.erase(q, id, l, event)
+}
+
+// drop is remove of a message of q whose letter may be damaged.
+func (c *change) drop(q queue, d given, event string) error {
+	err := c.remove(q, d.id, d.place, event)
+	if store.IsDamaged(err) {
+		err = c.erase(q, d.id, letter{Queue: q, Place: d.place}, event)
+	}
+	return err
 }
 
 // erase is remove of a message that is where l says, which it does not read.

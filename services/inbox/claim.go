@@ -22,23 +22,23 @@ type Claim struct {
 // Claim takes the oldest message that nobody has taken and whose sender skip,
 // which may be nil, does not name. It does not wait: nil is none.
 func (in *Inbox) Claim(ctx context.Context, skip func(from fsys.Caller) bool) (*Claim, error) {
-	for p, err := range store.All(ctx, in.st, string(waiting)) {
+	for d, err := range waiting.all(ctx, in.st) {
 		if err != nil {
 			return nil, err
 		}
-		c := &Claim{in: in, place: place(p.Key)}
+		c := &Claim{in: in, place: d.place}
 		if !in.claim(c.place, true) {
 			continue
 		}
-		line, err := in.line(ctx, string(p.Value), c.place)
+		line, err := in.line(ctx, d.id, c.place)
 		if err == nil {
-			err = fsys.Wrap(fsys.Internal, "the stored message "+string(p.Value)+" cannot be read", json.Unmarshal(line, &c.Message))
+			err = fsys.Wrap(fsys.Internal, "the stored message "+d.id+" cannot be read", json.Unmarshal(line, &c.Message))
 		}
 		switch {
 		case err == nil && (skip == nil || !skip(c.From)):
 			return c, nil
 		// Else it went since the list was read, or is passed over.
-		case err != nil && !errors.Is(err, fsys.NotExist) && !errors.Is(err, store.ErrDamaged):
+		case err != nil && !errors.Is(err, fsys.NotExist) && !store.IsDamaged(err):
 			c.Release()
 			return nil, err
 		}
@@ -104,17 +104,17 @@ func (in *Inbox) Waiting(ctx context.Context, tx store.Store, skip func(from fsy
 	if tx != nil {
 		s = store.In(tx, in.st)
 	}
-	for p, err := range store.All(ctx, s, string(waiting)) {
+	for d, err := range waiting.all(ctx, s) {
 		if err != nil {
 			return false, false, err
 		}
-		if in.isDamaged(place(p.Key)) {
+		if in.isDamaged(d.place) {
 			continue
 		}
 		if skip != nil {
-			l, err := store.GetJSON[letter](ctx, s, letterKey(string(p.Value)))
-			if errors.Is(err, fsys.NotExist) {
-				continue // it went since the list was read
+			l, err := store.GetJSON[letter](ctx, store.Forgiving(s), letterKey(d.id))
+			if errors.Is(err, fsys.NotExist) || store.IsDamaged(err) {
+				continue // it went since the list was read, or is passed over
 			}
 			if err != nil {
 				return false, false, err
@@ -123,7 +123,7 @@ func (in *Inbox) Waiting(ctx context.Context, tx store.Store, skip func(from fsy
 				continue
 			}
 		}
-		if !in.isTaken(place(p.Key)) {
+		if !in.isTaken(d.place) {
 			return true, taken, nil
 		}
 		taken = true
@@ -133,8 +133,8 @@ func (in *Inbox) Waiting(ctx context.Context, tx store.Store, skip func(from fsy
 
 // Has reports whether the message id waits.
 func (in *Inbox) Has(ctx context.Context, tx store.Store, id string) (bool, error) {
-	l, err := store.GetJSON[letter](ctx, store.In(tx, in.st), letterKey(id))
-	if errors.Is(err, fsys.NotExist) {
+	l, err := store.GetJSON[letter](ctx, store.Forgiving(store.In(tx, in.st)), letterKey(id))
+	if errors.Is(err, fsys.NotExist) || store.IsDamaged(err) {
 		return false, nil
 	}
 	return err == nil && l.Queue == waiting, err

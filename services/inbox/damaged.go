@@ -2,7 +2,8 @@ package inbox
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
+	"iter"
 	"log/slog"
 
 	"agent9/fsys"
@@ -20,7 +21,7 @@ func (in *Inbox) line(ctx context.Context, id string, at uint64) ([]byte, error)
 	if err == nil {
 		_, err = in.st.Get(ctx, letterKey(id))
 	}
-	if errors.Is(err, store.ErrDamaged) && in.markDamaged(at) {
+	if store.IsDamaged(err) && in.markDamaged(at) {
 		nerr := in.st.Update(ctx, func(tx store.Store) error {
 			return in.opt.Note(tx, "inbox.damaged", told{ID: id, Reason: fsys.ReasonOf(err)})
 		})
@@ -52,38 +53,75 @@ func (in *Inbox) isDamaged(at uint64) bool {
 	return in.damaged[at]
 }
 
+// all yields the messages of q, with their ids and places. What the queue itself
+// says follows from the letters: if that is damaged, they are asked.
+func (q queue) all(ctx context.Context, s store.Store) iter.Seq2[given, error] {
+	return func(yield func(given, error) bool) {
+		for p, err := range store.All(ctx, store.Forgiving(s), string(q)) {
+			d := given{id: string(p.Value), place: place(p.Key)}
+			if err == nil && p.Value == nil {
+				if d.id, err = q.at(ctx, s, d.place); d.id == "" && err == nil {
+					continue // agentd fsck names it
+				}
+			}
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// at returns which message is at a place of q, as its letter says; empty if none
+// says so.
+func (q queue) at(ctx context.Context, s store.Store, at uint64) (id string, err error) {
+	for p, err := range store.All(ctx, store.Forgiving(s), "i/") {
+		if err != nil {
+			return "", err
+		}
+		if l := (letter{}); json.Unmarshal(p.Value, &l) == nil && l.Queue == q && l.Place == at {
+			return p.Key[len("i/"):], nil
+		}
+	}
+	return "", nil
+}
+
 // find returns where in q the message id is, whose letter is damaged.
 func (in *Inbox) find(ctx context.Context, q queue, id string) (at uint64, err error) {
-	for p, err := range store.All(ctx, in.st, string(q)) {
+	for d, err := range q.all(ctx, in.st) {
 		if err != nil {
 			return 0, err
 		}
-		if string(p.Value) == id {
-			return place(p.Key), nil
+		if d.id == id {
+			return d.place, nil
 		}
 	}
 	return 0, fsys.NotExist
 }
 
-// removeDamaged removes, without reading them in a transaction, the records of a
-// message at a place of q, and reports whether any of them is damaged; if none
-// is, it does nothing. Of one whose letter is damaged fsck may have to count
-// anew what was taken.
-func (in *Inbox) removeDamaged(ctx context.Context, q queue, id string, at uint64) (bool, error) {
-	l, lerr := store.GetJSON[letter](ctx, in.st, letterKey(id))
-	_, err := in.st.Get(ctx, lineKey(id))
-	if !errors.Is(lerr, store.ErrDamaged) && !errors.Is(err, store.ErrDamaged) {
-		return false, nil
-	}
-	if lerr != nil {
+// removeDamaged removes a message at a place of q if its letter or its text is
+// damaged, and reports whether it did. Of one whose letter is damaged fsck may
+// have to count anew what was taken.
+func (c *change) removeDamaged(q queue, id string, at uint64) (bool, error) {
+	l, err := c.letter(id)
+	if store.IsDamaged(err) {
 		l = letter{Queue: q, Place: at}
-	}
-	return true, in.update(ctx, func(c *change) error {
-		if b, err := c.tx.Get(c.ctx, q.key(at)); err != nil {
-			return err
-		} else if string(b) != id || l.Queue != q || l.Place != at {
-			return fsys.NotExist
+		b, err := store.Forgiving(c.tx).Get(c.ctx, q.key(at))
+		if err == nil && string(b) != id {
+			err = fsys.NotExist
 		}
-		return c.erase(q, id, l, "inbox.discarded")
-	})
+		if err != nil && !store.IsDamaged(err) {
+			return false, err
+		}
+	} else if err == nil {
+		_, err = store.Forgiving(c.tx).Get(c.ctx, lineKey(id))
+		if !store.IsDamaged(err) {
+			return false, err
+		}
+	} else {
+		return false, err
+	}
+	if l.Queue != q || l.Place != at {
+		return false, fsys.NotExist
+	}
+	return true, c.erase(q, id, l, "inbox.discarded")
 }

@@ -31,9 +31,12 @@ func (in *Inbox) ctl(ctx context.Context, words []string) ([]byte, error) {
 			done++
 			return c.with(id, verb)
 		}
-		for p, err := range store.All(ctx, c.tx, string(dead)) {
+		for d, err := range dead.all(ctx, c.tx) {
 			if err == nil {
-				err = c.with(string(p.Value), verb)
+				err = c.with(d.id, verb)
+			}
+			if store.IsDamaged(err) { // rm removes it
+				continue
 			}
 			if fsys.CodeOf(err) == fsys.Busy && err != nil {
 				short = fsys.E(fsys.Busy, fmt.Sprintf("the inbox is full: %d replayed, %d left", done, c.Dead))

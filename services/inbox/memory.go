@@ -31,7 +31,10 @@ func (m memory) owner(ctx context.Context, s store.Store, id string) (string, er
 
 // add remembers an id that is not known, and forgets the oldest.
 func (m memory) add(ctx context.Context, tx store.Store, id, owner string) error {
-	n, err := store.GetJSON[uint64](ctx, tx, m.count())
+	n, err := store.GetJSON[uint64](ctx, store.Forgiving(tx), m.count())
+	if store.IsDamaged(err) {
+		n, err = m.next(ctx, tx)
+	}
 	if err != nil && !errors.Is(err, fsys.NotExist) {
 		return err
 	}
@@ -47,12 +50,23 @@ func (m memory) add(ctx context.Context, tx store.Store, id, owner string) error
 	if n < remembered {
 		return nil
 	}
-	oldest, err := tx.Get(ctx, m.at(n-remembered))
-	if err != nil {
+	oldest, err := store.Forgiving(tx).Get(ctx, m.at(n-remembered))
+	if err != nil && !store.IsDamaged(err) && !errors.Is(err, fsys.NotExist) {
 		return err
 	}
 	if err := tx.Delete(ctx, m.id(string(oldest))); err != nil {
 		return err
 	}
 	return tx.Delete(ctx, m.at(n-remembered))
+}
+
+// next returns the number of the next id, by those that are remembered.
+func (m memory) next(ctx context.Context, s store.Store) (n uint64, err error) {
+	for p, err := range store.All(ctx, store.Forgiving(s), string(m)+"at/") {
+		if err != nil {
+			return n, err
+		}
+		n = place(p.Key[len(m):]) + 1
+	}
+	return n, nil
 }

@@ -113,8 +113,8 @@ func (o *Outbox) send(ctx context.Context, req []byte) ([]byte, error) {
 }
 
 func (o *Outbox) newID(ctx context.Context, tx store.Store) (string, error) {
-	clock, err := store.GetJSON[uint64](ctx, tx, clockKey)
-	if err != nil && !errors.Is(err, fsys.NotExist) {
+	clock, err := store.GetJSON[uint64](ctx, store.Forgiving(tx), clockKey)
+	if err != nil && !errors.Is(err, fsys.NotExist) && !store.IsDamaged(err) {
 		return "", err
 	}
 	id := newID(&clock, o.now())

@@ -3,7 +3,6 @@ package inbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -21,7 +20,7 @@ func (p *queueDir) Stat(context.Context) (fsys.Info, error) { return fsys.Info{P
 
 func (p *queueDir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	l, err := store.GetJSON[letter](ctx, p.in.st, letterKey(name))
-	if errors.Is(err, store.ErrDamaged) { // it can be removed
+	if store.IsDamaged(err) { // it can be removed
 		at, err := p.in.find(ctx, p.queue, name)
 		return &messageFile{p.in, p.queue, name, at}, err
 	}
@@ -37,17 +36,16 @@ func (p *queueDir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 // List returns the messages in their order.
 func (p *queueDir) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for pair, err := range store.All(ctx, p.in.st, string(p.queue)) {
+	for d, err := range p.queue.all(ctx, p.in.st) {
 		if err != nil {
 			return nil, err
 		}
-		id, at := string(pair.Value), place(pair.Key)
 		if p.queue == taken {
-			if _, err := p.Walk(ctx, id); err != nil {
+			if _, err := p.Walk(ctx, d.id); err != nil {
 				continue // too old
 			}
 		}
-		list = append(list, fsys.Entry{Name: id, Node: &messageFile{p.in, p.queue, id, at}})
+		list = append(list, fsys.Entry{Name: d.id, Node: &messageFile{p.in, p.queue, d.id, d.place}})
 	}
 	return list, nil
 }
@@ -72,7 +70,7 @@ var _ fsys.Remover = (*messageFile)(nil)
 func (p *messageFile) Stat(ctx context.Context) (fsys.Info, error) {
 	info, err := fsys.Text(p.contents).Stat(ctx)
 	info.Gen = p.place
-	if errors.Is(err, store.ErrDamaged) {
+	if store.IsDamaged(err) {
 		err = nil // it is there: that it cannot be read is for who reads it
 	}
 	return info, err
@@ -114,10 +112,10 @@ func (p *messageFile) contents(ctx context.Context) ([]byte, error) {
 // Remove acknowledges a message that waits, also while somebody reads it,
 // discards one in deadletter, and forgets one that was taken.
 func (p *messageFile) Remove(ctx context.Context) error {
-	if done, err := p.in.removeDamaged(ctx, p.queue, p.id, p.place); done || err != nil {
-		return err
-	}
 	return p.in.update(ctx, func(c *change) error {
+		if done, err := c.removeDamaged(p.queue, p.id, p.place); done || err != nil {
+			return err
+		}
 		switch p.queue {
 		case dead:
 			return c.remove(dead, p.id, p.place, "inbox.discarded")

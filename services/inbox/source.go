@@ -200,23 +200,22 @@ func (in *Inbox) draw(ctx context.Context, take bool) (*given, error) {
 
 // oldest returns the oldest message that is not taken, or nil.
 func (in *Inbox) oldest(ctx context.Context, take bool) (*given, error) {
-	for p, err := range store.All(ctx, in.st, string(waiting)) {
+	for d, err := range waiting.all(ctx, in.st) {
 		if err != nil {
 			return nil, err
 		}
-		d := &given{id: string(p.Value), place: place(p.Key)}
 		if !in.claim(d.place, take) {
 			continue
 		}
 		d.line, err = in.line(ctx, d.id, d.place)
 		if err == nil {
-			return d, nil
+			return &d, nil
 		}
 		if take {
 			in.release(d.place)
 		}
 		// Else it went since the list was read, or is passed over.
-		if !errors.Is(err, fsys.NotExist) && !errors.Is(err, store.ErrDamaged) {
+		if !errors.Is(err, fsys.NotExist) && !store.IsDamaged(err) {
 			return nil, err
 		}
 	}

@@ -47,20 +47,37 @@ func (c *change) sweep() error {
 		return nil
 	}
 	for left := mostDropped; left > 0; left-- {
-		oldest, err := c.tx.List(c.ctx, string(taken), "", 1)
-		if err != nil || len(oldest) == 0 {
+		oldest, err := c.oldestTaken()
+		if err != nil || oldest.id == "" {
 			return err
 		}
-		id := string(oldest[0].Value)
-		l, err := c.letter(id)
-		if err != nil || c.Taken <= maxTaken && c.TakenBytes <= maxTakenBytes && c.in.canBeHad(l) {
+		l, err := c.letter(oldest.id)
+		if err != nil && !store.IsDamaged(err) || err == nil && c.Taken <= maxTaken && c.TakenBytes <= maxTakenBytes && c.in.canBeHad(l) {
 			return err
 		}
-		if err := c.remove(taken, id, l.Place, ""); err != nil {
+		if err := c.drop(taken, oldest, ""); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c *change) oldestTaken() (d given, err error) {
+	page, err := store.Forgiving(c.tx).List(c.ctx, string(taken), "", 1)
+	if err != nil || len(page) == 0 {
+		return d, err
+	}
+	d = given{id: string(page[0].Value), place: place(page[0].Key)}
+	if page[0].Value != nil {
+		return d, nil
+	}
+	if d.id, err = taken.at(c.ctx, c.tx, d.place); err != nil || d.id != "" {
+		return d, err
+	}
+	if err := c.tx.Delete(c.ctx, page[0].Key); err != nil {
+		return d, err
+	}
+	return c.oldestTaken()
 }
 
 // canBeHad reports whether what was taken can be had back.
@@ -91,16 +108,16 @@ func (c *change) untake(id string) error {
 // untakeAll puts back what there is room for, and returns how many those are.
 func (c *change) untakeAll() (done int, err error) {
 	var ids []string
-	for p, err := range store.All(c.ctx, c.tx, string(taken)) {
+	for d, err := range taken.all(c.ctx, c.tx) {
 		if err != nil {
 			return 0, err
 		}
-		ids = append(ids, string(p.Value))
+		ids = append(ids, d.id)
 	}
 	for _, id := range ids {
 		err := c.untake(id)
-		if errors.Is(err, fsys.NotExist) {
-			continue // too old
+		if errors.Is(err, fsys.NotExist) || store.IsDamaged(err) {
+			continue // too old, or for rm
 		}
 		if err != nil {
 			return done, err

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 
@@ -20,15 +21,15 @@ func (f files) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if checkName(name) != nil {
 		return nil, fsys.NotExist
 	}
-	if _, err := f.s.config.Store.Get(ctx, name); err != nil && !f.s.expects(name) {
-		return nil, err
+	if has, err := store.Has(ctx, f.s.config.Store, name); (err != nil || !has) && !f.s.expects(name) {
+		return nil, cmp.Or(err, error(fsys.NotExist))
 	}
 	return &file{f.s, name}, nil
 }
 
 func (f files) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for p, err := range store.All(ctx, f.s.config.Store, "") {
+	for p, err := range store.All(ctx, store.Forgiving(f.s.config.Store), "") {
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +87,7 @@ var (
 func (f *file) Stat(ctx context.Context) (fsys.Info, error) {
 	info := fsys.Info{Kind: fsys.Message, Perm: 0o200}
 	rec, err := store.GetJSON[record](ctx, f.s.config.Store, f.name)
-	if err != nil && fsys.CodeOf(err) != fsys.NotExist {
+	if err != nil && fsys.CodeOf(err) != fsys.NotExist && !store.IsDamaged(err) {
 		return info, err
 	}
 	info.ModTime = rec.Set

@@ -116,7 +116,10 @@ func (c *change) cancelPrompt(by fsys.Caller, argument string) error {
 		return c.cancel(why)
 	}
 	key := promptKey(c.Number, n)
-	line, err := c.tx.Get(c.ctx, key)
+	line, err := store.Forgiving(c.tx).Get(c.ctx, key)
+	if store.IsDamaged(err) {
+		line, err = nil, nil
+	}
 	if missing(err) {
 		return fsys.E(fsys.Busy, fmt.Sprintf("prompt %d does not wait any longer", n))
 	}

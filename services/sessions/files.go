@@ -23,7 +23,10 @@ func (l list) Walk(ctx context.Context, name string) (fsys.Node, error) {
 		return nil, fsys.NotExist
 	}
 	x := l.s.session(n)
-	if _, err := x.record(ctx); err != nil {
+	switch _, err := x.record(ctx); {
+	case store.IsDamaged(err):
+		return keep.Damaged(err, x.removeDamaged), nil
+	case err != nil:
 		return nil, err
 	}
 	return keep.Dir(x, files), nil
@@ -31,7 +34,7 @@ func (l list) Walk(ctx context.Context, name string) (fsys.Node, error) {
 
 func (l list) List(ctx context.Context) ([]fsys.Entry, error) {
 	var entries []fsys.Entry
-	for p, err := range store.All(ctx, l.s.st, listPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(l.s.st), listPrefix) {
 		if err != nil {
 			return nil, err
 		}
@@ -107,6 +110,19 @@ func (x *session) Hide(ctx context.Context, name string) error {
 
 // Remove ends the session and takes it away, when what runs in it has stopped.
 func (x *session) Remove(ctx context.Context) error {
+	err := x.remove(ctx)
+	if store.IsDamaged(err) {
+		err = x.removeDamaged(ctx)
+	}
+	return err
+}
+
+// removeDamaged removes a session whose record is damaged.
+func (x *session) removeDamaged(ctx context.Context) error {
+	return x.s.st.Update(ctx, func(tx store.Store) error { return x.s.erase(ctx, tx, x.n, keep.Why) })
+}
+
+func (x *session) remove(ctx context.Context) error {
 	return x.change(ctx, func(c *change) error {
 		if c.Removing {
 			return fsys.NotExist

@@ -26,7 +26,7 @@ func lapseTimer(s *Service) *time.Timer {
 
 // firstDue reads when something is due first.
 func (s *Service) firstDue(ctx context.Context) error {
-	page, err := s.st.List(ctx, idlePrefix, "", 1)
+	page, err := store.Forgiving(s.st).List(ctx, idlePrefix, "", 1)
 	if err != nil || len(page) == 0 {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *Service) shift(ctx context.Context, by time.Duration) error {
 		return nil
 	}
 	var idle []int64
-	for p, err := range store.All(ctx, s.st, idlePrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), idlePrefix) {
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *Service) shift(ctx context.Context, by time.Duration) error {
 			c.Active, c.Ends = c.Active.Add(by), c.Ends.Add(by)
 			return nil
 		})
-		if err != nil && fsys.CodeOf(err) != fsys.NotExist {
+		if err != nil && fsys.CodeOf(err) != fsys.NotExist && !store.IsDamaged(err) {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ const tryAgain = time.Minute
 // lapse warns and ends the sessions for which that is due.
 func (s *Service) lapse(ctx context.Context, now time.Time) error {
 	for {
-		page, err := s.st.List(ctx, idlePrefix, "", 1)
+		page, err := store.Forgiving(s.st).List(ctx, idlePrefix, "", 1)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -165,7 +165,12 @@ func (s *Service) lapse(ctx context.Context, now time.Time) error {
 		if err != nil || now.Before(due) {
 			return err
 		}
-		if err := s.session(n).changeNow(ctx, func(c *change) error { return c.lapse(key, now) }); err != nil {
+		err = s.session(n).changeNow(ctx, func(c *change) error { return c.lapse(key, now) })
+		if store.IsDamaged(err) || missing(err) || err == nil && page[0].Value == nil { // it is in the way of the others
+			slog.Error("a session does not end by itself, as what there is of it is damaged; remove it", "agent", s.opts.Name, "session", n, "err", err)
+			err = s.st.Delete(ctx, key)
+		}
+		if err != nil {
 			return err
 		}
 	}

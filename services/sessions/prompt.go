@@ -109,9 +109,13 @@ func (x *session) queue(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	text := []byte{}
-	for p, err := range store.All(ctx, x.s.st, queuePrefix(x.n)) {
+	for p, err := range store.All(ctx, store.Forgiving(x.s.st), queuePrefix(x.n)) {
 		if err != nil {
 			return nil, err
+		}
+		if p.Value == nil {
+			n, _ := numberIn(p.Key, queuePrefix(x.n))
+			p.Value = fsys.Line(damagedPrompt{n, errDamaged})
 		}
 		if p.Key != promptKey(x.n, r.Running) {
 			text = append(text, p.Value...)
@@ -120,14 +124,29 @@ func (x *session) queue(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// unqueue takes a prompt that waits out of the queue.
-func (c *change) unqueue(p store.Pair) (queued, error) {
-	var q queued
-	if err := json.Unmarshal(p.Value, &q); err != nil {
-		return q, fsys.Wrap(fsys.Internal, "a prompt in the database", err)
+// damagedPrompt is a prompt that waits and is damaged, in queue. Its turn passes.
+type damagedPrompt struct {
+	Prompt int64  `json:"prompt"`
+	Error  string `json:"error"`
+}
+
+const errDamaged = "the prompt is damaged"
+
+// unqueue takes a prompt that waits, and may be damaged, out of the queue.
+func (c *change) unqueue(p store.Pair) (q queued, err error) {
+	if p.Value == nil {
+		q.Prompt, err = numberIn(p.Key, queuePrefix(c.Number))
+	} else {
+		err = fsys.Wrap(fsys.Internal, "a prompt in the database", json.Unmarshal(p.Value, &q))
+	}
+	if err != nil {
+		return q, err
 	}
 	c.Waiting--
-	c.Queued -= int64(len(p.Value))
+	c.Queued = max(c.Queued-int64(len(p.Value)), 0)
+	if c.Waiting == 0 {
+		c.Queued = 0
+	}
 	return q, nil
 }
 
@@ -146,7 +165,7 @@ func (c *change) forgo(p store.Pair, by fsys.Caller, why string) error {
 
 // discard takes all prompts that wait away.
 func (c *change) discard(by fsys.Caller, why string) error {
-	for p, err := range store.All(c.ctx, c.tx, queuePrefix(c.Number)) {
+	for p, err := range store.All(c.ctx, store.Forgiving(c.tx), queuePrefix(c.Number)) {
 		if err != nil {
 			return err
 		}

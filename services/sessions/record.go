@@ -154,9 +154,12 @@ type totals struct {
 }
 
 func loadTotals(ctx context.Context, st store.Store) (totals, error) {
-	t, err := store.GetJSON[totals](ctx, st, totalsKey)
-	if missing(err) {
+	t, err := store.GetJSON[totals](ctx, store.Forgiving(st), totalsKey)
+	switch {
+	case missing(err):
 		err = nil
+	case store.IsDamaged(err):
+		t, err = sum(ctx, st)
 	}
 	return t, err
 }

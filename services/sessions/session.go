@@ -134,11 +134,11 @@ func (x *session) took(prompt int64) {
 	x.running = prompt
 }
 
-// works reports whether a worker has that prompt.
+// works reports whether a worker has that prompt, or, if prompt is 0, any.
 func (x *session) works(prompt int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.cancel != nil && x.running == prompt
+	return x.cancel != nil && (x.running == prompt || prompt == 0 && x.running != 0)
 }
 
 // stop makes the answer of a prompt end for why, or, if prompt is 0, any.

@@ -185,14 +185,14 @@ func (s *Service) config() Config {
 // Interrupted reports whether the records in st have prompts that wait for
 // nothing but to be answered, which Start goes on with.
 func Interrupted(ctx context.Context, st store.Store) (bool, error) {
-	page, err := st.List(ctx, workPrefix, "", 1)
+	page, err := store.Forgiving(st).List(ctx, workPrefix, "", 1)
 	return len(page) > 0, err
 }
 
 // Start goes on with the prompts that wait: after Open, and after Working said
 // no.
 func (s *Service) Start(ctx context.Context) error {
-	for p, err := range store.All(ctx, s.st, workPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), workPrefix) {
 		if err != nil {
 			return err
 		}

@@ -129,7 +129,14 @@ func (s *Service) begin(ctx context.Context, x *session) (t *Turn, a *Answer, er
 			}
 			return c.answered(a, 0, fsys.E(fsys.Canceled, c.Cancelled))
 		case c.Running != 0:
-			if q, err = store.GetJSON[queued](ctx, c.tx, promptKey(x.n, c.Running)); err != nil {
+			q, err = store.GetJSON[queued](ctx, store.Forgiving(c.tx), promptKey(x.n, c.Running))
+			if store.IsDamaged(err) {
+				if a, err = c.answer(); err != nil {
+					return err
+				}
+				return c.answered(a, 0, fsys.E(fsys.Internal, errDamaged))
+			}
+			if err != nil {
 				return err
 			}
 			if err := c.note("interrupted", told{Prompt: q.Prompt}); err != nil {
@@ -172,9 +179,15 @@ func (s *Service) begin(ctx context.Context, x *session) (t *Turn, a *Answer, er
 // next takes the oldest prompt out of the queue, and before it those whose token
 // has ended: none is left if its number is 0.
 func (c *change) next() (q queued, err error) {
-	for p, err := range store.All(c.ctx, c.tx, queuePrefix(c.Number)) {
+	for p, err := range store.All(c.ctx, store.Forgiving(c.tx), queuePrefix(c.Number)) {
 		if err != nil {
 			return q, err
+		}
+		if p.Value == nil {
+			if err := c.forgo(p, "", errDamaged); err != nil {
+				return q, err
+			}
+			continue
 		}
 		q = queued{}
 		if err := json.Unmarshal(p.Value, &q); err != nil {

@@ -151,9 +151,12 @@ func (a *alarm) after(now time.Time) (time.Time, error) {
 // loadAlarms returns all alarms.
 func (s *Service) loadAlarms(ctx context.Context, in store.Store) ([]alarm, error) {
 	var list []alarm
-	for p, err := range store.All(ctx, in, alarms) {
+	for p, err := range store.All(ctx, store.Forgiving(in), alarms) {
 		if err != nil {
 			return nil, err
+		}
+		if p.Value == nil {
+			continue // agentd fsck names it, and cancel removes it
 		}
 		var a alarm
 		if err := json.Unmarshal(p.Value, &a); err != nil {
@@ -260,7 +263,7 @@ func (s *Service) put(ctx context.Context, tx store.Store, r *record, a alarm) e
 // drop cancels an alarm; NotExist if there is none.
 func (s *Service) drop(ctx context.Context, tx store.Store, id string) error {
 	in := store.In(tx, s.st)
-	if _, err := in.Get(ctx, alarmKey(id)); err != nil {
+	if _, err := store.Forgiving(in).Get(ctx, alarmKey(id)); err != nil && !store.IsDamaged(err) {
 		return noAlarm(id, err)
 	}
 	for _, key := range []string{alarmKey(id), retries + alarmKey(id)} {

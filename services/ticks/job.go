@@ -55,7 +55,7 @@ func (s *Service) next(ctx context.Context) (*job, error) {
 	if j == nil || err != nil {
 		return nil, err
 	}
-	if j.retry, err = load[retry](ctx, s.st, retries+j.key); err != nil {
+	if j.retry, err = loadRetry(ctx, s.st, retries+j.key); err != nil {
 		j.release()
 		return nil, err
 	}
@@ -63,8 +63,20 @@ func (s *Service) next(ctx context.Context) (*job, error) {
 	return j, nil
 }
 
+// lose deletes an order that is damaged, so that the next ones have their turn.
+func (s *Service) lose(ctx context.Context, key string, why error) error {
+	return s.st.Update(ctx, func(tx store.Store) error {
+		if err := tx.Delete(ctx, key); err != nil {
+			return err
+		}
+		return s.opts.Note(tx, "tick.lost", struct {
+			Reason string `json:"reason"`
+		}{fsys.ReasonOf(why)})
+	})
+}
+
 func (s *Service) nextOrder(ctx context.Context, h held) (*job, error) {
-	for p, err := range store.All(ctx, s.st, orders) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), orders) {
 		if err != nil {
 			return nil, err
 		}
@@ -72,6 +84,12 @@ func (s *Service) nextOrder(ctx context.Context, h held) (*job, error) {
 			continue
 		}
 		o, err := load[order](ctx, s.st, p.Key)
+		if store.IsDamaged(err) {
+			err = s.lose(ctx, p.Key, err)
+			if err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +179,7 @@ func (s *Service) cutOff(ctx context.Context, tx store.Store, r *record, was *ru
 
 func (s *Service) countCut(ctx context.Context, tx store.Store, was *running) error {
 	in := store.In(tx, s.st)
-	t, err := load[retry](ctx, in, retries+was.Key)
+	t, err := loadRetry(ctx, in, retries+was.Key)
 	if err != nil {
 		return err
 	}
@@ -177,7 +195,7 @@ func (s *Service) countCut(ctx context.Context, tx store.Store, was *running) er
 // hand.
 func (s *Service) sweep(ctx context.Context, tx store.Store) error {
 	in := store.In(tx, s.st)
-	for p, err := range store.All(ctx, in, retries+letters) {
+	for p, err := range store.All(ctx, store.Forgiving(in), retries+letters) {
 		if err != nil {
 			return err
 		}

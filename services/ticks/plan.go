@@ -66,7 +66,7 @@ func (s *Service) due(ctx context.Context, tx store.Store) (d Due, err error) {
 	for _, until := range held.until {
 		d.at(until)
 	}
-	for p, err := range store.All(ctx, in, orders) {
+	for p, err := range store.All(ctx, store.Forgiving(in), orders) {
 		if err != nil {
 			return d, err
 		}
@@ -117,11 +117,11 @@ func (h held) from() func(fsys.Caller) bool {
 func (s *Service) held(ctx context.Context, in store.Store) (held, error) {
 	h := held{map[string]time.Time{}, map[fsys.Caller]bool{}}
 	now := s.opts.Now()
-	for p, err := range store.All(ctx, in, retries) {
+	for p, err := range store.All(ctx, store.Forgiving(in), retries) {
 		if err != nil {
 			return h, err
 		}
-		r, err := load[retry](ctx, in, p.Key)
+		r, err := loadRetry(ctx, in, p.Key)
 		if err != nil {
 			return h, err
 		}
@@ -178,11 +178,11 @@ func (s *Service) switched(ctx context.Context, tx store.Store, f func(*Mode)) e
 // waits for that is tried again now.
 func (s *Service) Freed(ctx context.Context, tx store.Store) error {
 	in := store.In(tx, s.st)
-	for p, err := range store.All(ctx, in, retries+letters) {
+	for p, err := range store.All(ctx, store.Forgiving(in), retries+letters) {
 		if err != nil {
 			return err
 		}
-		t, err := load[retry](ctx, in, p.Key)
+		t, err := loadRetry(ctx, in, p.Key)
 		if err != nil {
 			return err
 		}
@@ -266,12 +266,12 @@ func (s *Service) add(ctx context.Context, tx store.Store, o order) error {
 			return err
 		}
 		n := 0
-		for p, err := range store.All(ctx, in, orders) {
+		for p, err := range store.All(ctx, store.Forgiving(in), orders) {
 			if err != nil {
 				return err
 			}
-			other, err := load[order](ctx, in, p.Key)
-			if err != nil {
+			other, err := load[order](ctx, store.Forgiving(in), p.Key)
+			if err != nil && !store.IsDamaged(err) {
 				return err
 			}
 			if o.Path != "" && other.Path == o.Path && (r.Running == nil || r.Running.Key != p.Key) {

@@ -109,6 +109,15 @@ func load[T any](ctx context.Context, s store.Store, key string) (T, error) {
 	return v, err
 }
 
+// loadRetry returns the retry at key, which begins anew if it is damaged.
+func loadRetry(ctx context.Context, s store.Store, key string) (retry, error) {
+	r, err := load[retry](ctx, store.Forgiving(s), key)
+	if store.IsDamaged(err) {
+		return retry{}, nil
+	}
+	return r, err
+}
+
 func loadRecord(ctx context.Context, s store.Store) (record, error) {
 	return load[record](ctx, s, recordKey)
 }

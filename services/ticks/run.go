@@ -182,7 +182,7 @@ func (t *attempt) fail(ctx context.Context, tx store.Store, took time.Duration, 
 	return t.close(ctx, tx, took, cost, string(kind), &reason, func(r *record) error {
 		r.Failed++
 		in := store.In(tx, t.s.st)
-		again, err := load[retry](ctx, in, retries+t.job.key)
+		again, err := loadRetry(ctx, in, retries+t.job.key)
 		if err != nil {
 			return err
 		}

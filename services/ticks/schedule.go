@@ -68,14 +68,14 @@ func NewSchedule(ctx context.Context, st store.Updater, now func() time.Time, mo
 		poked: make(chan struct{}, 1), done: make(chan struct{}),
 		running: map[string]bool{}, failed: map[string]time.Time{},
 	}
-	for p, err := range store.All(ctx, st, readyPart) {
+	for p, err := range store.All(ctx, store.Forgiving(st), readyPart) {
 		if err != nil {
 			return nil, err
 		}
 		s.seq = max(s.seq, number(p.Key))
 	}
 	digits, err := st.Get(ctx, clockKey)
-	if err != nil && fsys.CodeOf(err) != fsys.NotExist {
+	if err != nil && fsys.CodeOf(err) != fsys.NotExist && !store.IsDamaged(err) {
 		return nil, err
 	}
 	ms, _ := strconv.ParseInt(string(digits), 10, 64) // else as if there had been none
@@ -104,7 +104,10 @@ func agentOf(key string) string { return key[strings.LastIndexByte(key, '/')+1:]
 // belongs to. One that is ready keeps its place, unless it had its turn.
 func (s *Schedule) Set(ctx context.Context, tx store.Store, agent string, d Due) error {
 	in := store.In(tx, s.st)
-	old, err := in.Get(ctx, keyOf+agent)
+	old, err := store.Forgiving(in).Get(ctx, keyOf+agent)
+	if store.IsDamaged(err) {
+		old, err = nil, forget(ctx, in, agent)
+	}
 	if err != nil && fsys.CodeOf(err) != fsys.NotExist {
 		return err
 	}
@@ -141,6 +144,21 @@ func (s *Schedule) Set(ctx context.Context, tx store.Store, agent string, d Due)
 		return err
 	}
 	return in.Put(ctx, keyOf+agent, []byte(key))
+}
+
+// forget deletes the places of an agent whose own record of them is damaged.
+func forget(ctx context.Context, in store.Store, agent string) error {
+	for _, part := range []string{readyPart, timedPart} {
+		for p, err := range store.All(ctx, store.Forgiving(in), part) {
+			if err == nil && agentOf(p.Key) == agent {
+				err = in.Delete(ctx, p.Key)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *Schedule) poke() {
@@ -217,7 +235,7 @@ func (s *Schedule) dispatch(ctx context.Context, now time.Time, back bool) (time
 	if free <= 0 {
 		return wait, nil // who ends will poke
 	}
-	list, err := s.st.List(ctx, readyPart, "", skip+free)
+	list, err := store.Forgiving(s.st).List(ctx, readyPart, "", skip+free)
 	if err != nil {
 		return 0, err
 	}
@@ -239,7 +257,7 @@ func (s *Schedule) dispatch(ctx context.Context, now time.Time, back bool) (time
 // until the next one's has.
 func (s *Schedule) promote(ctx context.Context, now time.Time, all bool) (time.Duration, error) {
 	for {
-		page, err := s.st.List(ctx, timedPart, "", 0)
+		page, err := store.Forgiving(s.st).List(ctx, timedPart, "", 0)
 		if err != nil {
 			return 0, err
 		}
@@ -259,7 +277,8 @@ func (s *Schedule) promote(ctx context.Context, now time.Time, all bool) (time.D
 		err = s.st.Update(ctx, func(tx store.Store) error {
 			for _, p := range page[:due] {
 				agent := agentOf(p.Key)
-				if key, err := store.In(tx, s.st).Get(ctx, keyOf+agent); err != nil || string(key) != p.Key {
+				key, err := store.Forgiving(store.In(tx, s.st)).Get(ctx, keyOf+agent)
+				if !store.IsDamaged(err) && (err != nil || string(key) != p.Key) {
 					if err := store.In(tx, s.st).Delete(ctx, p.Key); err != nil { // it has moved since
 						return err
 					}

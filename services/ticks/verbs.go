@@ -118,8 +118,8 @@ func (s *Service) wake(ctx context.Context, words []string) ([]byte, error) {
 		err := s.change(ctx, tx, func(r *record) error {
 			r.Asleep, r.Broken, r.GivenUp = false, "", 0
 			in := store.In(tx, s.st)
-			for p, err := range store.All(ctx, in, retries) { // what failed need not wait, and has all its attempts again
-				again, lerr := load[retry](ctx, in, p.Key)
+			for p, err := range store.All(ctx, store.Forgiving(in), retries) { // what failed need not wait, and has all its attempts again
+				again, lerr := loadRetry(ctx, in, p.Key)
 				if err = errors.Join(err, lerr); err != nil {
 					return err
 				}

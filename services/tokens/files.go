@@ -16,7 +16,7 @@ var _ fsys.Set = files{}
 func (files) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o700}, nil }
 
 func (t files) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	if _, _, err := t.find(ctx, t.st, name); err != nil {
+	if _, _, err := t.find(ctx, t.st, name); err != nil && !store.IsDamaged(err) {
 		return nil, err
 	}
 	return file{t.Tokens, name}, nil
@@ -25,9 +25,13 @@ func (t files) Walk(ctx context.Context, name string) (fsys.Node, error) {
 func (t files) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
 	now := t.opts.Now()
-	for p, err := range store.All(ctx, t.st, byHash) {
+	for p, err := range store.All(ctx, store.Forgiving(t.st), byHash) {
 		if err != nil {
 			return nil, err
+		}
+		if id := p.Key[len(byHash):]; p.Value == nil && len(id) > idDigits { // it can be removed
+			list = append(list, fsys.Entry{Name: id[:idDigits], Node: file{t.Tokens, id[:idDigits]}})
+			continue
 		}
 		var g Grant
 		if err := g.UnmarshalJSON(p.Value); err != nil {
@@ -59,6 +63,9 @@ func (f file) text() fsys.Node {
 func (f file) Stat(ctx context.Context) (fsys.Info, error) {
 	info, err := f.text().Stat(ctx)
 	info.Perm = 0o600
+	if store.IsDamaged(err) {
+		err = nil // it is there, and can be removed
+	}
 	return info, err
 }
 

@@ -15,6 +15,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -215,6 +216,11 @@ func hashOf(secret string) (hash string, ok bool) {
 func (t *Tokens) Revoke(ctx context.Context, id string) error {
 	return t.st.Update(ctx, func(tx store.Store) error {
 		hash, g, err := t.find(ctx, tx, id)
+		if store.IsDamaged(err) {
+			g.ID = id
+			store.After(tx, func() { t.live.end(hash) })
+			return cmp.Or(erase(ctx, tx, hash, id), t.record(tx, "token.revoked", g))
+		}
 		if err != nil {
 			return err
 		}
@@ -225,14 +231,17 @@ func (t *Tokens) Revoke(ctx context.Context, id string) error {
 // RevokeAgent revokes every token of agent, in the transaction of tx.
 func (t *Tokens) RevokeAgent(ctx context.Context, tx store.Store, agent string) error {
 	tx = store.In(tx, t.st)
-	for p, err := range store.All(ctx, tx, byAgent+agent+"/") {
+	for p, err := range store.All(ctx, store.Forgiving(tx), byAgent+agent+"/") {
 		if err != nil {
 			return err
 		}
-		hash := string(p.Value)
-		g, err := store.GetJSON[Grant](ctx, tx, byHash+hash)
+		hash, g, ok, err := listed(ctx, tx, p.Key)
 		if err != nil {
 			return err
+		}
+		if !ok {
+			store.After(tx, func() { t.live.end(hash) })
+			continue
 		}
 		if err := t.revoke(ctx, tx, hash, g); err != nil {
 			return err

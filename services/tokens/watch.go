@@ -59,7 +59,7 @@ func (t *Tokens) expire(ctx context.Context) (sleep time.Duration, err error) {
 
 // until is how long to sleep until the first token expires.
 func (t *Tokens) until(ctx context.Context, now time.Time) (time.Duration, error) {
-	page, err := t.st.List(ctx, byExpiry, "", 1)
+	page, err := store.Forgiving(t.st).List(ctx, byExpiry, "", 1)
 	if err != nil || len(page) == 0 {
 		return recheck, err
 	}
@@ -80,19 +80,18 @@ func expiryOf(key string) (time.Time, error) {
 // sweep removes the tokens that have expired, and ends their sessions.
 func (t *Tokens) sweep(ctx context.Context, tx store.Store) error {
 	now := t.opts.Now()
-	for p, err := range store.All(ctx, tx, byExpiry) {
+	for p, err := range store.All(ctx, store.Forgiving(tx), byExpiry) {
 		if err != nil {
 			return err
 		}
 		if due, err := expiryOf(p.Key); err != nil || due.After(now) {
 			return err
 		}
-		hash := string(p.Value)
-		g, err := store.GetJSON[Grant](ctx, tx, byHash+hash)
-		if err != nil {
-			return err
+		hash, g, ok, err := listed(ctx, tx, p.Key)
+		if err == nil && ok {
+			err = remove(ctx, tx, hash, g)
 		}
-		if err := remove(ctx, tx, hash, g); err != nil {
+		if err != nil {
 			return err
 		}
 		store.After(tx, func() { t.live.end(hash) })

@@ -24,6 +24,14 @@ type base struct {
 	cursor *bbolt.Cursor // of Get: one that has sought once seeks for nothing
 	key    *[]byte       // that Get sought last
 	raw    bool          // records are given as they are
+	spares bool          // Range gives damaged ones as nil
+}
+
+var _ store.ForgivingBase = base{}
+
+func (b base) Forgiving() store.Base {
+	b.spares = true
+	return b
 }
 
 func (d *DB) newBase(tx *bbolt.Tx) base {
@@ -60,7 +68,7 @@ func (b base) Get(key string) (value []byte, err error) {
 func (b base) Range(prefix, after string, f func(key string, value []byte) bool) (err error) {
 	defer b.d.recovered(&err)
 	from := max(prefix, after)
-	if _, _, proven := seek(b.cursor, []byte(from)); !proven && !b.raw {
+	if _, _, proven := seek(b.cursor, []byte(from)); !proven && !b.raw && !b.spares {
 		return b.damaged(from)
 	}
 	var old *bbolt.Cursor
@@ -92,7 +100,7 @@ func (b base) Range(prefix, after string, f func(key string, value []byte) bool)
 		}
 		last = name
 		if !strings.HasPrefix(name, prefix) {
-			if !wholeKey(key, record) && !b.raw {
+			if !wholeKey(key, record) && !b.raw && !b.spares {
 				return b.damaged(from)
 			}
 			break
@@ -102,7 +110,10 @@ func (b base) Range(prefix, after string, f func(key string, value []byte) bool)
 		}
 		value, ok := unseal(key, record)
 		if !ok && !b.raw {
-			return b.damaged(name)
+			if err := b.damaged(name); !b.spares {
+				return err
+			}
+			value = nil
 		}
 		if earlier(key); more {
 			more = f(name, value)

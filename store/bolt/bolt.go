@@ -110,6 +110,19 @@ func (d *DB) List(_ context.Context, prefix, after string, n int) (page []store.
 	return page, err
 }
 
+// Forgiving is for [store.Forgiving].
+func (d *DB) Forgiving() store.Store { return forgiving{d} }
+
+type forgiving struct{ *DB }
+
+func (d forgiving) List(_ context.Context, prefix, after string, n int) (page []store.Pair, err error) {
+	err = d.view(func(b base) error {
+		page, err = store.Page(n, func(f func(string, []byte) bool) error { return b.Forgiving().Range(prefix, after, f) })
+		return err
+	})
+	return page, err
+}
+
 func (d *DB) Put(ctx context.Context, key string, value []byte) error {
 	return d.Update(ctx, func(tx store.Store) error { return tx.Put(ctx, key, value) })
 }

@@ -232,6 +232,64 @@ func TestSwappedValues(t *testing.T) {
 	}
 }
 
+// Who asks for it gets the rest of a listing, and a transaction that goes on; nobody
+// is given what is damaged.
+func TestForgiving(t *testing.T) {
+	path, _ := filled(t)
+	edit(t, path, func(sealed, _ *bbolt.Bucket) error {
+		v := bytes.Clone(sealed.Get([]byte("key 1001")))
+		v[len(v)-1] ^= 1
+		return sealed.Put([]byte("key 1001"), v)
+	})
+	d := openAt(t, path)
+	sub := store.Sub(d, "key ")
+	listed := func(what string, s store.Store) {
+		t.Helper()
+		var whole, damaged int
+		for p, err := range store.All(t.Context(), store.Forgiving(s), "1") {
+			switch {
+			case err != nil:
+				t.Fatal(what, err)
+			case p.Value == nil && p.Key == "1001":
+				damaged++
+			case p.Value != nil:
+				whole++
+			}
+		}
+		if whole < 2 || damaged != 1 {
+			t.Errorf("%s: %d whole, %d damaged", what, whole, damaged)
+		}
+		if v, err := store.Forgiving(s).Get(t.Context(), "1001"); !store.IsDamaged(err) {
+			t.Errorf("%s: got %q, %v", what, v, err)
+		}
+	}
+	listed("the store", sub)
+	if err := sub.View(t.Context(), func(s store.Store) error { listed("a view", s); return nil }); err != nil {
+		t.Error(err)
+	}
+	err := sub.Update(t.Context(), func(tx store.Store) error {
+		listed("a transaction", tx)
+		return tx.Put(t.Context(), "after", nil)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	err = sub.Update(t.Context(), func(tx store.Store) error {
+		listed("a transaction", tx)
+		tx.Get(t.Context(), "1001") // whose error is not looked at
+		return nil
+	})
+	if !store.IsDamaged(err) {
+		t.Errorf("a transaction that reads what is damaged: %v", err)
+	}
+	if err := sub.Update(t.Context(), func(tx store.Store) error { return store.DeleteAll(t.Context(), tx, "1") }); err != nil {
+		t.Error(err)
+	}
+	if page, err := sub.List(t.Context(), "1", "", 0); err != nil || len(page) != 0 {
+		t.Errorf("after DeleteAll: %q, %v", page, err)
+	}
+}
+
 // A page that leads to itself would end the process.
 func TestPagesInACircle(t *testing.T) {
 	whole, _ := deep(t, rand.New(rand.NewPCG(2, 0)))

@@ -40,10 +40,11 @@ func (d *dir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 }
 
 // List returns the entries in the order of their names, with what they are, as
-// one moment saw them.
+// one moment saw them. Of what is damaged nothing but the name is known.
 func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
 	var list []fsys.Entry
 	err := d.tree.st.View(ctx, func(s store.Store) error {
+		s = store.Forgiving(s)
 		entries, err := listDir(ctx, s, d.ino)
 		if err != nil {
 			return err
@@ -55,7 +56,9 @@ func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
 			return err
 		}
 		for i, e := range entries {
-			infos[i] = inodes[i].info(e.Ino)
+			if inodes[i] != (inode{}) {
+				infos[i] = inodes[i].info(e.Ino)
+			}
 			list[i] = fsys.Entry{Name: e.name, Node: e.node(d.tree), Info: &infos[i]}
 		}
 		return nil
@@ -63,7 +66,7 @@ func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
 	return list, err
 }
 
-// inodesOf returns the inode of each entry. Files that were made one after the
+// inodesOf returns the inode of each entry; an empty one is damaged. Files that were made one after the
 // other have numbers that follow one another, and are read so.
 func inodesOf(ctx context.Context, s store.Store, entries []named) ([]inode, error) {
 	inodes := make([]inode, len(entries))
@@ -75,10 +78,13 @@ func inodesOf(ctx context.Context, s store.Store, entries []named) ([]inode, err
 		first, last = min(first, e.Ino), max(last, e.Ino)
 	}
 	span := last - first + 1
-	if span > 2*uint64(len(entries)) {
+	if span > 2*uint64(len(entries)) || first == 0 {
 		for i, e := range entries {
+			if e.Ino == 0 {
+				continue
+			}
 			var err error
-			if inodes[i], err = loadInode(ctx, s, e.Ino); err != nil {
+			if inodes[i], err = loadInode(ctx, s, e.Ino); err != nil && !store.IsDamaged(err) {
 				return nil, err
 			}
 		}
@@ -96,7 +102,9 @@ func inodesOf(ctx context.Context, s store.Store, entries []named) ([]inode, err
 			return false
 		}
 		if i := at[ino-first]; i > 0 {
-			bad = decode(key, value, &inodes[i-1])
+			if value != nil { // else it is damaged
+				bad = decode(key, value, &inodes[i-1])
+			}
 			missing--
 		}
 		return bad == nil && missing > 0
@@ -123,7 +131,9 @@ func listDir(ctx context.Context, s store.Store, ino uint64) ([]named, error) {
 	var bad error
 	err := store.Scan(ctx, s, prefix, "", func(key string, value []byte) bool {
 		e := named{name: key[len(prefix):]}
-		bad = decode(key, value, &e.entry)
+		if value != nil { // else it is damaged, and which inode it has is not known
+			bad = decode(key, value, &e.entry)
+		}
 		list = append(list, e)
 		return bad == nil
 	})

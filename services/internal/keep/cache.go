@@ -10,6 +10,7 @@ import (
 	"weak"
 
 	"agent9/fsys"
+	"agent9/store"
 )
 
 // A Cache has the work that is in memory, so that there is one of a number at
@@ -123,7 +124,7 @@ func (c *Cache[T]) Get(ctx context.Context, n int64, load func() (w *T, ended bo
 		if !ended {
 			// It has ended since, or began just now: the next look shows which.
 			if stale++; stale == maxStale {
-				return nil, fsys.E(fsys.Internal, fmt.Sprintf("the record of %d says that it has not ended, but nothing runs of it", n))
+				return nil, &fsys.Error{Code: fsys.Internal, Err: store.ErrDamaged, Reason: fmt.Sprintf("the record of %d says that it has not ended, but nothing runs of it", n)}
 			}
 			continue
 		}

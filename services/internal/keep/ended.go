@@ -27,11 +27,17 @@ func EndedKey(ended time.Time, n int64) string {
 // and remove does so. It is called in every transaction that adds an
 // [EndedKey], and goes on in the next one if there is much.
 func SweepEnded(ctx context.Context, tx store.Store, now time.Time, old func(age time.Duration) (bool, error), remove func(n int64) error) error {
-	page, err := tx.List(ctx, EndedPrefix, "", sweepMost)
+	page, err := store.Forgiving(tx).List(ctx, EndedPrefix, "", sweepMost)
 	if err != nil {
 		return err
 	}
 	for _, pair := range page {
+		if pair.Value == nil { // agentd fsck puts back what the index should have
+			if err := tx.Delete(ctx, pair.Key); err != nil {
+				return err
+			}
+			continue
+		}
 		ended, n, err := parseEnded(pair.Key)
 		if err != nil {
 			return err

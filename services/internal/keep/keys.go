@@ -91,11 +91,11 @@ func (k *Keys) Enter(ctx context.Context, tx store.Store, key string, e Key) err
 // Forget takes away what key stands for, if that is work n, and, with a time,
 // if it stands for it no longer then.
 func (k *Keys) Forget(ctx context.Context, tx store.Store, key string, n int64, at time.Time) error {
-	e, err := store.GetJSON[Key](ctx, tx, keyPrefix+key)
+	e, err := store.GetJSON[Key](ctx, store.Forgiving(tx), keyPrefix+key)
 	if missing(err) || err == nil && (e.Number != n || !at.IsZero() && at.Before(e.Expires)) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !store.IsDamaged(err) {
 		return err
 	}
 	if err := tx.Delete(ctx, expiryKey(e.Expires, key)); err != nil {
@@ -112,7 +112,7 @@ const sweepMost = 4
 // transaction that may enter one.
 func (k *Keys) Sweep(ctx context.Context, tx store.Store) error {
 	now := k.Now()
-	page, err := tx.List(ctx, expiryPrefix, "", sweepMost)
+	page, err := store.Forgiving(tx).List(ctx, expiryPrefix, "", sweepMost)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,12 @@ func (k *Keys) Sweep(ctx context.Context, tx store.Store) error {
 // expire takes away the entry of key, whose time may be over. One that counts
 // on is looked at again in a day.
 func (k *Keys) expire(ctx context.Context, tx store.Store, key string, now time.Time) error {
-	e, err := store.GetJSON[Key](ctx, tx, keyPrefix+key)
+	e, err := store.GetJSON[Key](ctx, store.Forgiving(tx), keyPrefix+key)
 	if missing(err) || err == nil && now.Before(e.Expires) {
 		return nil
+	}
+	if store.IsDamaged(err) {
+		return tx.Delete(ctx, keyPrefix+key)
 	}
 	if err != nil {
 		return err
