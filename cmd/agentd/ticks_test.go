@@ -33,7 +33,7 @@ func TestHowProgramsEnd(t *testing.T) {
 		{"floods", "echo $$ >PIDS; exec yes", `"output_bytes":100000`, "flooded", "the program printed more than it may"},
 		{"signalled", "kill -SEGV $$", "", "killed", "the command was ended by the signal segmentation fault"},
 		{"leaves", "sleep 1000 & echo $! >PIDS; exit 0", "", "done", "1 processes were left behind and killed"},
-		{"daemons", "setsid sh -c 'echo $$ >PIDS; sleep 1000 & wait' >/dev/null 2>&1 </dev/null & while [ ! -s PIDS ]; do sleep 0.1; done", "", "done", "2 processes were left behind and killed"},
+		{"daemons", "setsid sh -c 'sleep 1000 & echo $$ >PIDS; wait' >/dev/null 2>&1 </dev/null & while [ ! -s PIDS ]; do sleep 0.1; done", "", "done", "2 processes were left behind and killed"},
 		{"forks", "f() { echo $$ >>PIDS; f & f & sleep 1000; }; ulimit -u 0 2>/dev/null; i=0; while [ $i -lt 50 ]; do (setsid sleep 1000 & echo $! >>PIDS) & i=$((i+1)); done; wait; exit 1", "", "failed", "the command ended with status 1"},
 		{"nowhere", "true", "", "refused", "the directory to run in: stat /no/such/directory: no such file or directory"},
 	} {

@@ -430,7 +430,7 @@ func TestWhatAWriteLeavesIsBounded(t *testing.T) {
 		Save: func(context.Context, []byte) error { return nil },
 	}
 	half := append([]byte(`{"a":"`), bytes.Repeat([]byte("x"), kept)...)
-	for name, req := range map[string][]byte{"call": []byte("[]"), "doc": half} {
+	for name, req := range map[string][]byte{"call": []byte("{}"), "doc": half} {
 		s, addr := serveTree(t, fsys.NewTable(fsys.Entry{Name: "call", Node: call}, fsys.Entry{Name: "doc", Node: doc}),
 			func(s *Server) { s.MaxMsize, s.Pool = 1<<20, share.NewPool(32<<20, 0) })
 		w := dial(t, addr)
