@@ -156,6 +156,9 @@ func interspersed(app *cli.App, args []string) []string {
 			i++
 		}
 	}
+	if i+1 < len(args) && (args[i] == "help" || args[i] == "h") && !isFlag(args[i+1]) {
+		return append(args[:i:i], args[i+1], "--help") // which says what may be meant
+	}
 	if i >= len(args) || app.Command(args[i]) == nil {
 		return args
 	}

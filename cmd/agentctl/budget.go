@@ -259,7 +259,7 @@ func (s *session) printBooks(b books) error {
 		return err
 	}
 	out := s.App.Writer
-	fmt.Fprintf(out, "\nheld      %s in %d works\nleft      %s\n", money.Text(usage.Held), usage.Holds, leftInWords(usage.Left))
+	fmt.Fprintf(out, "\nheld      %s in %s\nleft      %s\n", money.Text(usage.Held), plain.Count(usage.Holds, "hold"), leftInWords(usage.Left))
 	if limits.Threshold != nil {
 		expires := 24 * time.Hour
 		if limits.Expires != nil {

@@ -4,11 +4,12 @@ import "strings"
 
 // guesses are what the words that somebody may try mean here.
 var guesses = guessed(map[string]string{
-	"create AGENT":           "add new init spawn mkagent agent register",
-	"delete AGENT":           "del destroy remove kill purge uninstall rmdir",
-	"list":                   "agents ps",
-	"info AGENT":             "show get describe inspect view",
-	"config AGENT":           "set settings configure options program secrets secret skills skill tools tool",
+	"create AGENT": "add new init spawn mkagent agent register",
+	"delete AGENT": "del destroy remove kill purge uninstall rmdir",
+	"list":         "agents ps",
+	"info AGENT":   "show get describe inspect view",
+	"config AGENT": "set settings configure options program skills skill tools tool",
+	"put agents/AGENT/secrets/NAME, which sets one": "secrets secret",
 	"goals AGENT":            "todo todos task tasks plan",
 	"hibernate AGENT":        "sleep suspend",
 	"start AGENT":            "resume unpause",

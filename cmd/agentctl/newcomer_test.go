@@ -19,6 +19,8 @@ func TestCommandLines(t *testing.T) {
 		"shell bob ls -la":             "shell -- bob ls -la",
 		"shell bob 3":                  "shell bob 3",
 		"list --json":                  "list --json",
+		"help run":                     "run --help",
+		"help new":                     "new --help",
 		"ask bob why --model m":        "ask --model m bob why",
 	} {
 		got := interspersed(app, strings.Fields("agentctl "+line))
@@ -31,6 +33,7 @@ func TestCommandLines(t *testing.T) {
 		"statsu alice":            `there is no command "statsu"; did you mean status?; see agentctl --help`,
 		"lst":                     "did you mean list?",
 		"new alice":               `there is no command "new"; did you mean create AGENT?`,
+		"help new":                `there is no command "new"; did you mean create AGENT?`,
 		"ps":                      "did you mean list?",
 		"exec":                    "did you mean run AGENT COMMAND?",
 		"list --wait 5":           `--wait: "5" is not a time with its unit, such as 5s`,

@@ -69,7 +69,7 @@ func (e *engine) check(spec containers.Spec) error {
 		}
 	}
 	if m := spec.Limits.Memory; m > 0 && m < minMemory {
-		return fsys.E(fsys.Invalid, fmt.Sprintf("a sandbox needs at least %d bytes of memory", minMemory))
+		return fsys.E(fsys.Invalid, fmt.Sprintf("a sandbox needs at least %d MB of memory", minMemory>>20))
 	}
 	return nil
 }
