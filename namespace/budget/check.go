@@ -60,16 +60,16 @@ func (a *auditing) replay(ctx context.Context) (err error) {
 		}
 		switch e.Kind {
 		case "hold":
-			if e.Max == nil {
-				return fsys.E(fsys.Internal, "a hold without an amount")
+			if e.Max == nil || checkAmount(*e.Max) != nil {
+				return fsys.E(fsys.Internal, "a hold without an amount that can be")
 			}
 			a.open[e.Hold] = e
 			if n, err := strconv.ParseUint(e.Hold, 10, 64); err == nil {
 				a.sum.Last = max(a.sum.Last, n)
 			}
 		case "settle", "release":
-			if e.Max == nil || e.Cost == nil {
-				return fsys.E(fsys.Internal, "a settlement without an amount")
+			if e.Max == nil || e.Cost == nil || checkAmount(*e.Max) != nil || checkAmount(*e.Cost) != nil {
+				return fsys.E(fsys.Internal, "a settlement without an amount that can be")
 			}
 			delete(a.open, e.Hold)
 		}
@@ -90,6 +90,10 @@ func (a *auditing) checkHolds(ctx context.Context, works map[string]string) erro
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.holds)) {
 		h := a.holds[id]
+		if err := checkAmount(h.Max); err != nil {
+			a.r.Lost(fmt.Sprintf("hold %s: %s", id, fsys.ReasonOf(err)), check.FromBackup)
+			continue
+		}
 		cost := h.Max
 		if h.Waits {
 			cost = 0
@@ -106,7 +110,7 @@ func (a *auditing) checkHolds(ctx context.Context, works map[string]string) erro
 	}
 	for _, id := range slices.Sorted(maps.Keys(works)) {
 		if _, ok := a.holds[id]; !ok {
-			a.r.Lost(fmt.Sprintf("%s has not ended, and its hold %s is not there", works[id], id), "nothing: the next start of the daemon ends the work, and charges nothing for what was not settled")
+			a.r.Ends(fmt.Sprintf("%s has not ended, and its hold %s is not there", works[id], id), "nothing: the next start of the daemon ends the work, and charges nothing for what was not settled")
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.open)) {

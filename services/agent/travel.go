@@ -16,6 +16,7 @@ import (
 	"agent9/services/sessions"
 	"agent9/services/status"
 	"agent9/store"
+	"agent9/store/check"
 )
 
 // settings say which records of a part a clone is given: what was set or
@@ -170,7 +171,38 @@ func Unpack(ctx context.Context, st store.Updater, house *House, b *bundle.Bundl
 		parent, err = budget.Adopt(ctx, store.Part(tx, BudgetPart))
 		return err
 	})
+	if err == nil {
+		err = sound(ctx, st, house, w.Name)
+	}
 	return parent, err
+}
+
+// sound makes sure of what arrived as agentd fsck does: what can be mended without
+// a loss is, and what breaks a promise is refused.
+func sound(ctx context.Context, st store.Updater, house *House, name string) error {
+	for range 8 { // what was mended can show more
+		r := check.New()
+		if _, err := Check(ctx, st, r, house.Ring, name); err != nil {
+			return fsys.Wrap(fsys.Invalid, "what is in the bundle cannot be checked", err)
+		}
+		mended := false
+		for _, f := range r.All() {
+			if f.Fix == nil && !f.Ends {
+				return fsys.E(fsys.Invalid, fmt.Sprintf("the bundle has what no agent can have: %s: %s", f.Where, f.What))
+			}
+			if f.Fix == nil {
+				continue
+			}
+			if err := f.Fix(ctx); err != nil {
+				return fsys.Wrap(fsys.Invalid, "the bundle has what cannot be mended: "+f.Where+": "+f.What, err)
+			}
+			mended = true
+		}
+		if !mended {
+			return nil
+		}
+	}
+	return fsys.E(fsys.Invalid, "the bundle has what cannot be mended")
 }
 
 // copyBatch is about how many bytes of records go in one transaction.

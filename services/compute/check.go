@@ -25,6 +25,12 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 			delete(recs, key)
 			continue
 		}
+		if rec.Held < 0 || rec.Cost < 0 || rec.Paid < 0 || rec.Most != nil && *rec.Most < 0 || rec.Size < 0 {
+			r.Lost(fmt.Sprintf("job %d has less than no money or bytes", rec.Number), check.FromBackup)
+		}
+		if !slices.Contains([]State{Awaiting, Queued, Running, Done, Failed, Cancelled}, rec.State) {
+			r.Lost(fmt.Sprintf("job %d is in no state that there is: %q", rec.Number, rec.State), check.FromBackup)
+		}
 		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
 		if !rec.Removing {
 			w.Listed = []byte(rec.Name)

@@ -26,6 +26,9 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 			delete(recs, key)
 			continue
 		}
+		if rec.Held < 0 || rec.Cost < 0 || rec.Price.Once < 0 || rec.Size < 0 {
+			r.Lost(fmt.Sprintf("session %d has less than no money or bytes", rec.Number), check.FromBackup)
+		}
 		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
 		if !rec.Removing {
 			w.Listed = []byte{}
@@ -95,6 +98,11 @@ func checkExecs(ctx context.Context, st store.Updater, r *check.Report, rec reco
 		var ok bool
 		if x.Number, ok = keep.CheckNumber(r, what, part+recPrefix, key, x.Number); !ok {
 			continue
+		}
+		if rec.State.ended() && !x.ended() {
+			r.Mend(fmt.Sprintf("exec %d of session %d has not ended, and the session has", x.Number, rec.Number), "ends it", func(ctx context.Context) error {
+				return st.Update(ctx, func(tx store.Store) error { return interruptExecs(ctx, tx, rec) })
+			})
 		}
 		if x.Number > rec.Execs {
 			more := rec

@@ -96,7 +96,7 @@ func (s *Service) interrupted(ctx, patience context.Context, n int64) error {
 		if err := settleHolds(tx, holds, r.Cost, errInterrupted.Error()); err != nil {
 			return err
 		}
-		if err := s.interruptExecs(ctx, tx, r); err != nil {
+		if err := interruptExecs(ctx, tx, r); err != nil {
 			return err
 		}
 		if err := s.putEnd(ctx, tx, before, r); err != nil || !r.Removing {
@@ -129,7 +129,7 @@ func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 }
 
 // interruptExecs ends the execs of r that ran.
-func (s *Service) interruptExecs(ctx context.Context, tx store.Store, r record) error {
+func interruptExecs(ctx context.Context, tx store.Store, r record) error {
 	for p, err := range store.All(ctx, store.Forgiving(tx), execsPart(r.Number)+recPrefix) {
 		if err != nil {
 			return err

@@ -80,6 +80,9 @@ func checkOne(ctx context.Context, st store.Updater, r *check.Report, rec record
 	if err != nil {
 		return err
 	}
+	if rec.Cost < 0 || rec.Size < 0 || rec.Lines < 0 || rec.Prompts < 0 {
+		r.Lost(fmt.Sprintf("session %d has less than no money, bytes or prompts", rec.Number), check.FromBackup)
+	}
 	now := rec
 	now.Waiting, now.Queued = 0, 0
 	if whole {

@@ -32,6 +32,7 @@ type Finding struct {
 	Do    string // what Fix does, or, without one, what a person can do
 	Money bool   // Fix changes what was spent or is held
 	Fix   Fix    // nil: it cannot be mended without losing something
+	Ends  bool   // the next start of the daemon ends what it is about
 }
 
 // A Report gathers findings.
@@ -57,6 +58,11 @@ func (r *Report) All() []Finding { return *r.all }
 // Lost adds what no program can mend; do is what a person can do.
 func (r *Report) Lost(what, do string) {
 	*r.all = append(*r.all, Finding{Where: r.where, What: what, Do: do})
+}
+
+// Ends is Lost of what the next start of the daemon puts an end to.
+func (r *Report) Ends(what, do string) {
+	*r.all = append(*r.all, Finding{Where: r.where, What: what, Do: do, Ends: true})
 }
 
 // Damaged adds that something could not be checked if err says that a record is
