@@ -61,7 +61,7 @@ var (
 )
 
 // ReadAt waits for the message if this handle has none yet; what is here
-// already is returned also when ctx is done. A read whose ctx is done when the
+// already, or in head, is returned also when ctx is done. A read of next whose ctx is done when the
 // message comes returns nothing of it.
 func (h *sourceHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if off < 0 {
@@ -97,7 +97,7 @@ func (h *sourceHandle) full() bool {
 // fill gets the message, once.
 func (h *sourceHandle) fill(ctx context.Context) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return h.peek(ctx)
 	}
 	select {
 	case h.turn <- struct{}{}:
@@ -120,6 +120,26 @@ func (h *sourceHandle) fill(ctx context.Context) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// peek is fill for who cannot wait: of head, what is there is read all the same.
+func (h *sourceHandle) peek(ctx context.Context) error {
+	if h.source.take {
+		return context.Cause(ctx)
+	}
+	d, err := h.source.in.oldest(context.WithoutCancel(ctx), false)
+	if err != nil {
+		return err
+	}
+	if d == nil {
+		return context.Cause(ctx)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.got == nil {
+		h.got = d
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"agent9/services/inbox"
 	"agent9/store"
 	"agent9/store/check"
+	"agent9/store/mem"
 )
 
 // taken are the ids of what can be had back.
@@ -116,4 +117,31 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// Who cannot wait reads what is in head, and takes nothing of next.
+func TestHeadAtOnce(t *testing.T) {
+	in := inbox.New(mem.New(), inbox.Options{})
+	read := func(name string) (string, error) {
+		h, err := fsys.OpenPath(t.Context(), in.Root(), name, fsys.Read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		p := make([]byte, 4096)
+		n, err := fsys.ReadAt(fsys.AtOnce(t.Context()), h, p, 0)
+		return string(p[:n]), err
+	}
+	if text, err := read("head"); fsys.CodeOf(err) != fsys.Canceled {
+		t.Errorf("an empty head: %q, %v", text, err)
+	}
+	if _, err := fsys.Converse(t.Context(), in.Root(), "new", []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := read("head"); err != nil || !strings.Contains(text, "hello") {
+		t.Errorf("head: %q, %v", text, err)
+	}
+	if text, err := read("next"); text != "" || err == nil {
+		t.Errorf("next: %q, %v", text, err)
+	}
 }
