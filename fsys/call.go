@@ -22,7 +22,8 @@ const MaxMessage = 1 << 20
 // one. Anything else is plain text and acts at the first of a read on the
 // same handle, Sync, or the Sync that goes before an orderly Close. Reads
 // after that give the reply once, then the end. Several requests in one write
-// act in order, and their replies are read one after another. Reading before
+// act in order, and their replies are read one after another; with a context of
+// [OneRequest] none acts. A byte order mark before JSON is passed over. Reading before
 // writing is Busy; who opened the file only to read it, as what reads all files
 // does, finds it empty.
 type Call struct {
@@ -59,6 +60,15 @@ func (c *Call) Open(ctx context.Context, flag Flag) (Handle, error) {
 }
 
 func (c *Call) Truncate(context.Context, int64) error { return nil }
+
+type oneRequestKey struct{}
+
+// OneRequest returns a context for a write that is one request, as it has one
+// answer: a Call and a Ctl refuse one with several before anything acts, which
+// would leave the replies of some untold if another fails.
+func OneRequest(ctx context.Context) context.Context {
+	return context.WithValue(ctx, oneRequestKey{}, true)
+}
 
 type callHandle struct {
 	call   *Call
@@ -102,7 +112,7 @@ func (h *callHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error
 	if h.broken != nil {
 		return 0, h.broken
 	}
-	if err := h.checkTail(p); err != nil {
+	if err := h.checkTail(ctx, p); err != nil {
 		return 0, err
 	}
 	for rest := p; len(rest) > 0; {
@@ -141,18 +151,23 @@ func (h *callHandle) gather(p []byte) (n int, whole bool) {
 const asText = "; what begins with { is JSON, and a text begins with another character"
 
 // checkTail refuses p before anything acts if it has something after a JSON
-// object that is neither white space nor another one: the writer made a
-// mistake, and half of a mistake should not act.
-func (h *callHandle) checkTail(p []byte) error {
+// object that is neither white space nor, unless ctx is for one request, another
+// one: the writer made a mistake, and half of a mistake should not act.
+func (h *callHandle) checkTail(ctx context.Context, p []byte) error {
 	if h.call.Raw {
 		return nil
 	}
+	one := ctx.Value(oneRequestKey{}) != nil
 	s := h.scan
 	for values := 0; len(p) > 0; {
 		n, whole := s.feed(p)
-		if values > 0 && s.text {
+		if values > 0 && (s.text || one && s.began) {
 			h.req, h.scan = nil, jsonScan{}
-			return E(Invalid, "there is more after the JSON object"+asText)
+			const more = "there is more after the JSON object, so nothing was done"
+			if s.text {
+				return E(Invalid, more+asText)
+			}
+			return E(Invalid, more+"; send one request")
 		}
 		if p = p[n:]; whole {
 			values++
@@ -169,7 +184,7 @@ func (h *callHandle) act(ctx context.Context) error {
 		if h.scan.text {
 			req = bytes.TrimSuffix(req, []byte("\n"))
 		} else {
-			req = bytes.TrimSpace(req)
+			req = bytes.TrimSpace(Unmarked(bytes.TrimSpace(req)))
 		}
 	}
 	var whole json.RawMessage
@@ -244,6 +259,17 @@ func (h *callHandle) Sync(ctx context.Context) error {
 	return h.end(ctx)
 }
 
+// bom is the byte order mark that some editors and shells put before JSON.
+const bom = "\uFEFF"
+
+// Unmarked returns p without the mark, as far as it is there.
+func Unmarked(p []byte) []byte {
+	if len(p) < len(bom) && bytes.HasPrefix([]byte(bom), p) {
+		return nil
+	}
+	return bytes.TrimPrefix(p, []byte(bom))
+}
+
 // jsonScan finds the end of a JSON object without looking at a byte twice.
 // Whether it is well formed shows when it is whole.
 type jsonScan struct {
@@ -261,7 +287,7 @@ func (s *jsonScan) feed(p []byte) (n int, whole bool) {
 		switch {
 		case !s.began:
 			switch b {
-			case ' ', '\t', '\r', '\n':
+			case ' ', '\t', '\r', '\n', bom[0], bom[1], bom[2]: // the mark, in whatever pieces it comes
 			case '{':
 				s.began = true
 				s.depth = 1
@@ -362,6 +388,9 @@ func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error)
 		return 0, err
 	}
 	defer h.rest()
+	if text := strings.TrimSpace(string(p)); strings.Contains(text, "\n") && ctx.Value(oneRequestKey{}) != nil {
+		return 0, E(Invalid, "these are several commands, so nothing was done; send one")
+	}
 	h.wrote = true
 	for line := range strings.Lines(string(p)) {
 		words := strings.Fields(line)

@@ -91,6 +91,72 @@ func TestCallNothingActsBeforeAMistake(t *testing.T) {
 	require.Empty(t, *got)
 }
 
+// A write that is one request is refused with two before anything acts; in others
+// the replies of those that acted are read before the error of the one that did not.
+func TestCallOneRequest(t *testing.T) {
+	h, got := conversation(t, nil)
+	one := fsys.OneRequest(t.Context())
+	for _, two := range []string{`{"a":1}{"bad":2}`, "{}\n{}", `{"a":1} x`} {
+		if _, err := fsys.WriteAt(one, h, []byte(two), 0); fsys.CodeOf(err) != fsys.Invalid || !strings.Contains(fsys.ReasonOf(err), "nothing was done") {
+			t.Errorf("%s: %v", two, err)
+		}
+	}
+	require.Empty(t, *got)
+	_, err := fsys.WriteAt(one, h, []byte("{\"a\":1}"), 0)
+	require.NoError(t, err)
+	_, err = fsys.WriteAt(one, h, []byte("text {\"a\":1}{\"b\":2}"), 0)
+	require.NoError(t, err)
+	reply, _ := read(t, h)
+	require.Equal(t, "<{\"a\":1}>\n<text {\"a\":1}{\"b\":2}>\n", reply)
+
+	require.Error(t, write(t, h, `{"a":1}{"bad":2}{"c":3}`))
+	reply, err = read(t, h)
+	require.Equal(t, "<{\"a\":1}>\n", reply)
+	require.Equal(t, fsys.Invalid, fsys.CodeOf(err))
+	require.NotContains(t, *got, `{"c":3}`)
+
+	_, err = fsys.WriteAt(one, h, []byte("{\"d\":4} \r\n\t"), 0)
+	require.NoError(t, err)
+	raw, got := conversation(t, func(c *fsys.Call) { c.Raw = true })
+	_, err = fsys.WriteAt(one, raw, []byte(`{}{}`), 0)
+	require.NoError(t, err)
+	require.NoError(t, fsys.Sync(t.Context(), raw))
+	require.Equal(t, []string{`{}{}`}, *got)
+}
+
+// A byte order mark before JSON is passed over, in whatever pieces it comes.
+func TestByteOrderMark(t *testing.T) {
+	h, got := conversation(t, nil)
+	for _, piece := range []string{"\uFEFF{}", "\xEF", "\xBB\xBF", " {\"a\":1}\n\uFEFF{\"b\":2}"} {
+		require.NoError(t, write(t, h, piece))
+	}
+	require.Equal(t, []string{`{}`, `{"a":1}`, `{"b":2}`}, *got)
+	require.NoError(t, write(t, h, "\uFB01ne")) // begins with the same byte
+	require.NoError(t, fsys.Sync(t.Context(), h))
+	require.Equal(t, "\uFB01ne", (*got)[3])
+
+	stored := ""
+	d := &fsys.Doc{
+		Load: func(context.Context) ([]byte, error) { return nil, nil },
+		Save: func(_ context.Context, b []byte) error { stored = string(b); return nil },
+	}
+	for _, pieces := range [][]string{{"\uFEFF{\"a\":1}"}, {"\xEF\xBB", "\xBF{\"a\":", "1}"}} {
+		stored = ""
+		w, err := d.Open(t.Context(), fsys.Write)
+		require.NoError(t, err)
+		off := 0
+		for _, p := range pieces {
+			_, err := fsys.WriteAt(t.Context(), w, []byte(p), int64(off))
+			require.NoError(t, err)
+			off += len(p)
+		}
+		require.NoError(t, fsys.Finish(t.Context(), w))
+		require.Equal(t, `{"a":1}`, stored)
+	}
+	var v struct{ A int }
+	require.NoError(t, fsys.Strictly([]byte("\uFEFF{\"a\":1}"), &v))
+}
+
 func TestCallPlainText(t *testing.T) {
 	for name, end := range map[string]func(h fsys.Handle) error{
 		"read": func(h fsys.Handle) error { _, err := read(t, h); return err },

@@ -230,7 +230,7 @@ func Converse(ctx context.Context, root Node, path string, req []byte) ([]byte, 
 		return nil, err
 	}
 	var reply []byte
-	if _, err = WriteAt(ctx, h, req, 0); err == nil {
+	if _, err = WriteAt(OneRequest(ctx), h, req, 0); err == nil {
 		reply, err = ReadAll(ctx, h)
 	}
 	return reply, finish(ctx, h, err)

@@ -14,6 +14,7 @@ import (
 // what v points to. Fields that v does not have are refused by their names.
 // Errors are those of [InJSON], or say what comes behind the object.
 func Strictly(doc []byte, v any) error {
+	doc = Unmarked(doc)
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.DisallowUnknownFields()
 	if bytes.HasPrefix(bytes.TrimSpace(doc), []byte("null")) { // which encoding/json takes for anything

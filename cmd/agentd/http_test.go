@@ -130,6 +130,51 @@ func TestHTTPTokens(t *testing.T) {
 	}
 }
 
+// A POST is one request: what follows it is refused before anything is done, as the
+// reply to what was done would be lost if the rest is refused. A byte order mark is
+// passed over.
+func TestHTTPOneRequest(t *testing.T) {
+	_, _, operator := startWeb(t)
+	create(t, operator, "alice")
+	const host, alice = "http://localhost/", "http://localhost/agents/alice/"
+	chat := `{"messages":[{"role":"user","content":"x"}]}`
+	for _, c := range []struct{ method, file, body string }{
+		{"POST", alice + "compute/new", chat + `{"n":5}`}, {"POST", alice + "compute/new", chat + "\n" + chat}, {"PUT", alice + "compute/new", chat + chat},
+		{"POST", alice + "compute/jobs/draft/request", chat + `{"n":5}`}, {"POST", alice + "containers/new", `{"command":["true"]} {"n":5}`},
+		{"POST", alice + "inbox/new", `{"body":1}{"n":5}`}, {"POST", alice + "send", `{"body":1}{"body":2}`}, {"POST", alice + "sessions/new", `{}{"n":5}`},
+		{"POST", alice + "logs/write", `{"a":1}{"b":2}`}, {"POST", host + "create", `{"name":"bob"}{"n":5}`}, {"POST", host + "ctl", "token alice\nfly"},
+		{"POST", alice + "ctl", "stop\nfly"},
+	} {
+		if strings.Contains(c.file, "draft") {
+			ask(t, operator, "", "MKCOL", alice+"compute/jobs/draft", "")
+		}
+		if status, text := ask(t, operator, "", c.method, c.file, c.body); status != 400 || !strings.Contains(text, "nothing was done") {
+			t.Errorf("%s %s: %d %s", c.file, c.body, status, text)
+		}
+	}
+	for file, want := range map[string]string{
+		host + "agents/": "alice", host + "tokens/": "", alice + "compute/jobs/": "draft", alice + "containers/sessions/": "", alice + "sessions/": "new",
+	} {
+		if _, text := ask(t, operator, "", "GET", file, ""); strings.Count(text, `"name"`) != len(strings.Fields(want)) || !strings.Contains(text, want) {
+			t.Errorf("%s has %s, want %q", file, text, want)
+		}
+	}
+	for name, text := range map[string]string{"inbox": "inbox/next?wait=0s", "status": "status"} {
+		if _, got := ask(t, operator, "", "POST", alice+text, ""); strings.Contains(got, `"body"`) || strings.Contains(got, "stopped") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if status, text := ask(t, operator, "", "POST", alice+"compute/new", "\uFEFF"+chat+" \r\n"); status != 200 || text != "1\n" {
+		t.Errorf("a byte order mark: %d %s", status, text)
+	}
+	if _, text := ask(t, operator, "", "GET", alice+"compute/jobs/1/output", ""); text != "x" {
+		t.Errorf("the answer is %q", text)
+	}
+	if status, text := ask(t, operator, "", "PUT", alice+"config", "\uFEFF{}"); status != 204 {
+		t.Errorf("a byte order mark in config: %d %s", status, text)
+	}
+}
+
 // Who does not want to wait longer for a stream is refused nothing.
 func TestHTTPWaitIsNoRefusal(t *testing.T) {
 	_, _, operator := startWeb(t)

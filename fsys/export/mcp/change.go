@@ -170,7 +170,7 @@ func (t *tree) converse(ctx context.Context, node fsys.Node, req []byte) ([]byte
 	more, err := t.part.More(ctx, fsys.Message, h, true)
 	if err == nil {
 		defer more()
-		err = writeAll(ctx, h, req, 0)
+		err = writeAll(fsys.OneRequest(ctx), h, req, 0)
 	}
 	if err != nil {
 		h.Close()

@@ -139,7 +139,7 @@ func (s *Session) writable() error {
 // writeAll writes p and ends h in order.
 func writeAll(ctx context.Context, h fsys.Handle, p []byte, off int64) error {
 	for len(p) > 0 {
-		n, err := fsys.WriteAt(ctx, h, p, off)
+		n, err := fsys.WriteAt(fsys.OneRequest(ctx), h, p, off)
 		if err != nil {
 			h.Close()
 			return err

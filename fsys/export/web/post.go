@@ -85,7 +85,7 @@ func (s *Session) converse(ctx context.Context, h fsys.Handle, body []byte) ([]b
 	}
 	defer done()
 	for rest := body; len(rest) > 0; {
-		n, err := fsys.WriteAt(ctx, h, rest, 0)
+		n, err := fsys.WriteAt(fsys.OneRequest(ctx), h, rest, 0)
 		if err != nil {
 			return nil, err
 		}
