@@ -210,7 +210,7 @@ func TestImportRefused(t *testing.T) {
 	d.saysNo(damaged, "the bundle is damaged: records/goals.jsonl is not what was written", "import", "--as", "bob2", "--new-identity")
 	d.saysNo(b[:len(b)/2], "the bundle ends too early", "import", "--as", "bob2", "--new-identity")
 	d.saysNo([]byte(strings.Repeat("hello\n", 200)), "this is not a bundle", "import", "--as", "bob2")
-	d.saysNo(nil, "No such file", "export", "nobody")
+	d.saysNo(nil, "no agent nobody", "export", "nobody")
 	sealed := d.mustCtl(nil, "export", "--with-keys", "alice")
 	wrong := filepath.Join(d.dir, "wrong")
 	if err := os.WriteFile(wrong, []byte("battery\n"), 0o600); err != nil {

@@ -92,7 +92,7 @@ func (d *daemon) world(alice *tree) string {
 	}
 	bob := d.as(alice.t).at("/agents/bob")
 	w.WriteString(bob.read("ctl") + bob.tail("logs/trajectory"))
-	fmt.Fprintf(&w, "processes: %d\n%s", len(descendants(d.t, d.cmd.Process.Pid)), alice.tail("logs/trajectory"))
+	w.WriteString(alice.tail("logs/trajectory"))
 	return w.String()
 }
 
@@ -119,7 +119,11 @@ func descendants(t *testing.T, pid int) (all []string) {
 func (d *daemon) unchanged(t *testing.T, alice *tree, crawl func()) {
 	t.Helper()
 	before, errors := d.world(alice), alice.read("logs/errors")
+	processes := descendants(t, d.cmd.Process.Pid) // some may be about to end
 	crawl()
+	if now := descendants(t, d.cmd.Process.Pid); len(now) > len(processes) {
+		t.Errorf("%d processes run, %d did before", len(now), len(processes))
+	}
 	if after := d.world(alice); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
