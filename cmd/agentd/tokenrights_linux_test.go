@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,6 +112,83 @@ func TestASandboxOfAHostToken(t *testing.T) {
 	_, got, _ := strings.Cut(alice.readUntil(session+"/stdout", "the end\n"), "the read ended\n")
 	equal(t, "refusals after the end", strings.Count(got, "the token was revoked or has expired"), 2)
 	equal(t, "the jobs after the end", alice.list("compute/jobs"), "1")
+}
+
+// A token makes no token that may more than it, nor one that outlives it.
+func TestATokenMakesNoMore(t *testing.T) {
+	d := startDaemon(t)
+	r := d.rootWith(t, "alice")
+	make := func(by *tree, what string) (*tree, error) {
+		reply, err := fsys.Converse(within(t), by.root, "ctl", []byte("token "+what))
+		if err != nil {
+			return nil, err
+		}
+		return d.at(strings.TrimSpace(string(reply))), nil
+	}
+	control, err := make(r, "* r,/ctl:rw,/agents:r,/tokens:- 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []string{"* rw", "* r", "* r,/ctl:rw", "* r,/agents:rw,/tokens:-", "alice rw", "alice r,/inbox:rw", "* -,/backup:rw"} {
+		_, err := make(control, more)
+		refused(t, "token "+more, err, fsys.Permission)
+	}
+	for _, verb := range []string{"create carol", "socket alice"} {
+		refused(t, verb, control.tryWrite("ctl", verb), fsys.Permission)
+	}
+	var made []*tree
+	for _, less := range []string{"* r,/tokens:-,/ctl:rw 90d", "* -,/metrics:r never", "alice r never"} {
+		got, err := make(control, less)
+		if err != nil {
+			t.Fatalf("token %s: %v", less, err)
+		}
+		made = append(made, got)
+	}
+	again, err := make(made[0], "alice /goals:r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	for _, name := range strings.Fields(r.list("tokens")) {
+		g := r.read("tokens/" + name)
+		if strings.Contains(g, `"never"`) {
+			t.Errorf("a token outlives what it was made with: %s", g)
+		}
+		if !strings.Contains(g, `"from"`) {
+			id = name
+		}
+	}
+	r.remove("tokens/" + id)
+	equal(t, "the tokens that are left", r.list("tokens"), "")
+	for _, got := range append(made, again, control) {
+		_, err := fsys.List(within(t), got.root)
+		refused(t, "a look with what was made", err, fsys.Permission)
+	}
+}
+
+// Who may not see agents does not see them another way, nor says what they are.
+func TestWhatShowsAgentsNeedsTheRightToThem(t *testing.T) {
+	d := startDaemon(t)
+	r := d.rootWith(t, "alice")
+	r.make("agents/alice/goals", "secret", "the goal")
+	for rights, want := range map[string]string{
+		"rw,/agents:-":                         "README accounts ctl metrics tokens version",
+		"-,/bundles:rw,/create:rw,/events:r":   "",
+		"-,/backup:r,/profiles:rw,/metrics:r":  "metrics",
+		"r,/bundles:rw,/create:rw,/profiles:w": "README accounts agents backup bundles create ctl events metrics tokens version",
+	} {
+		own := d.at(r.ask("ctl", "token * "+rights))
+		equal(t, rights, sortedWords(own.list("")), want)
+	}
+	own := d.at(r.ask("ctl", "token * r,/bundles:rw"))
+	_, err := fsys.Converse(within(t), own.root, "bundles/alice.tar", []byte(`{"passphrase":"correct horse"}`))
+	refused(t, "a bundle with keys", err, fsys.Permission)
+}
+
+func sortedWords(s string) string {
+	words := strings.Fields(s)
+	slices.Sort(words)
+	return strings.Join(words, " ")
 }
 
 // A prompt is a job: a token that may begin none has no prompt answered.

@@ -32,6 +32,9 @@ func (h *Host) createAgent(ctx context.Context, req []byte) ([]byte, error) {
 
 // createWords is the command create NAME [PROFILE [KEY=VALUE]...].
 func (h *Host) createWords(ctx context.Context, args []string) ([]byte, error) {
+	if err := h.mayMake(ctx); err != nil {
+		return nil, err
+	}
 	r := profiles.Request{Name: args[0]}
 	if len(args) > 1 {
 		r.Profile = args[1]

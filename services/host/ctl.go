@@ -98,7 +98,24 @@ func (h *Host) revoke(ctx context.Context, args []string) ([]byte, error) {
 	return nil, h.tokens.Revoke(ctx, args[0])
 }
 
+// mayMake refuses what needs the right to write at /agents to who came with a token
+// that has none.
+func (h *Host) mayMake(ctx context.Context) error {
+	id := fsys.TokenOf(ctx)
+	if id == "" {
+		return nil
+	}
+	_, write, err := h.tokens.May(ctx, nil, id, "/")
+	if err == nil && !write {
+		err = fsys.E(fsys.Permission, "the token may not write at /agents")
+	}
+	return err
+}
+
 func (h *Host) socket(ctx context.Context, args []string) ([]byte, error) {
+	if err := h.mayMake(ctx); err != nil {
+		return nil, err
+	}
 	if err := h.exists(ctx, h.opts.Store, args[0]); err != nil {
 		return nil, err
 	}

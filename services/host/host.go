@@ -259,7 +259,7 @@ func (h *Host) Token(ctx, life context.Context, secret string) (root fsys.Node, 
 func (h *Host) limited(grant tokens.Grant, over func() error) fsys.Node {
 	ns := &namespace.Namespace{ID: h.ID(), Over: over}
 	for _, e := range h.entries {
-		read, write := grant.Rights.At("/" + e.Name)
+		read, write := grant.AtHost("/" + e.Name)
 		if err := ns.Mount(e.Name, only{e.Node}, namespace.Allow(read, write), namespace.Token(grant.ID)); err != nil {
 			panic(err) // the table of the host is wrong
 		}

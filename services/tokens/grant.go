@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -18,6 +19,7 @@ type Grant struct {
 	Expires time.Time // zero: never
 	Created time.Time
 	Label   string // what the token is for, for people
+	From    string // the token that it was made with, whose end is its end; or nothing
 }
 
 const (
@@ -39,6 +41,40 @@ func (g Grant) At(mount string) (read, write bool) {
 		mount = hostAgents
 	}
 	return g.Rights.At(mount)
+}
+
+// atHost are the entries of the host's tree that show all agents, or say what they
+// are: they need the same right at /agents.
+var atHost = []string{"/backup", "/bundles", "/create", "/events", "/profiles"}
+
+// AtHost reports what the token, which opens the tree of the host, may do at one
+// of its entries.
+func (g Grant) AtHost(entry string) (read, write bool) {
+	read, write = g.Rights.At(entry)
+	if slices.Contains(atHost, entry) {
+		r, w := g.Rights.At(hostAgents)
+		read, write = read && r, write && w
+	}
+	return read, write
+}
+
+// covers reports whether n may nothing that g may not. Rights are the same between
+// the paths that they name, so that these are all that there is to compare.
+func (g Grant) covers(n Grant) bool {
+	mine := g.At
+	switch {
+	case n.Agent == g.Agent:
+		mine = g.Rights.At
+	case g.Agent != AllAgents:
+		return false
+	}
+	for _, path := range append(append(n.Rights.Paths(), g.Rights.Paths()...), "") {
+		read, write := mine(path)
+		if r, w := n.Rights.At(path); r && !read || w && !write {
+			return false
+		}
+	}
+	return true
 }
 
 // stamp drops what fsys.TimeFormat does not keep.
@@ -71,6 +107,7 @@ type grantJSON struct {
 	Expires string `json:"expires"` // RFC 3339, or "never"
 	Created string `json:"created"`
 	Label   string `json:"label,omitempty"`
+	From    string `json:"from,omitempty"` // the id of the token that it was made with
 }
 
 func (g Grant) MarshalJSON() ([]byte, error) {
@@ -78,7 +115,7 @@ func (g Grant) MarshalJSON() ([]byte, error) {
 	if !g.Expires.IsZero() {
 		expires = fsys.Stamp(g.Expires)
 	}
-	return json.Marshal(grantJSON{g.ID, g.Agent, g.Rights, expires, fsys.Stamp(g.Created), g.Label})
+	return json.Marshal(grantJSON{g.ID, g.Agent, g.Rights, expires, fsys.Stamp(g.Created), g.Label, g.From})
 }
 
 func (g *Grant) UnmarshalJSON(b []byte) error {
@@ -96,6 +133,6 @@ func (g *Grant) UnmarshalJSON(b []byte) error {
 			return err
 		}
 	}
-	*g = Grant{j.ID, j.Agent, j.Rights, expires, created, j.Label}
+	*g = Grant{j.ID, j.Agent, j.Rights, expires, created, j.Label, j.From}
 	return nil
 }

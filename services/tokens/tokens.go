@@ -2,7 +2,7 @@
 // attach to one agent's tree, with the rights and until the time that the
 // token says.
 //
-//	<id>   Text, JSON: id, agent, rights, expires, created, label of one live token; rm revokes it
+//	<id>   Text, JSON: id, agent, rights, expires, created, label, from of one live token; rm revokes it
 //
 // A secret is `a9_` and 256 random bits in base64url. It is shown once, when
 // it is issued; what is stored is its SHA-256. A token's id is the beginning
@@ -21,6 +21,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -103,6 +104,11 @@ func (t *Tokens) IssueIn(ctx context.Context, tx store.Store, g Grant) (secret, 
 	if err := t.sweep(ctx, tx); err != nil {
 		return "", "", err
 	}
+	if g.From = fsys.TokenOf(ctx); g.From != "" {
+		if err := t.narrow(ctx, tx, &g); err != nil {
+			return "", "", err
+		}
+	}
 	random := make([]byte, secretBytes)
 	rand.Read(random) // never fails
 	secret = Prefix + base64.RawURLEncoding.EncodeToString(random)
@@ -120,6 +126,24 @@ func (t *Tokens) IssueIn(ctx context.Context, tx store.Store, g Grant) (secret, 
 	}
 	store.After(tx, t.poke)
 	return secret, g.ID, t.record(tx, "token.issued", g)
+}
+
+// narrow refuses g, which is asked for with a token, if it may more than that, and
+// has it end no later.
+func (t *Tokens) narrow(ctx context.Context, tx store.Store, g *Grant) error {
+	_, from, err := t.find(ctx, tx, g.From)
+	switch {
+	case errors.Is(err, fsys.NotExist):
+		return Over
+	case err != nil:
+		return err
+	case !from.covers(*g):
+		return fsys.E(fsys.Permission, "a token makes none that may more than it: its rights are "+from.Rights.String())
+	}
+	if !from.Expires.IsZero() && (g.Expires.IsZero() || g.Expires.After(from.Expires)) {
+		g.Expires = from.Expires
+	}
+	return nil
 }
 
 // Lookup returns what secret opens, or [Unknown]. done is closed when the
@@ -255,7 +279,21 @@ func (t *Tokens) revoke(ctx context.Context, tx store.Store, hash string, g Gran
 		return err
 	}
 	store.After(tx, func() { t.live.end(hash) })
-	return t.record(tx, "token.revoked", g)
+	if err := t.record(tx, "token.revoked", g); err != nil || g.Agent != AllAgents {
+		return err
+	}
+	for p, err := range store.All(ctx, store.Forgiving(tx), byHash) { // those that were made with it
+		if err != nil {
+			return err
+		}
+		var made Grant
+		if json.Unmarshal(p.Value, &made) == nil && made.From == g.ID {
+			if err := t.revoke(ctx, tx, p.Key[len(byHash):], made); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (t *Tokens) record(tx store.Store, event string, g Grant) error {
