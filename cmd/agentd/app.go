@@ -134,6 +134,7 @@ func app() *cli.App {
 			if c.Bool("background") && !inBackground() {
 				return background(c.Context, c.App.ErrWriter, c.Path("data"))
 			}
+			boundMemory(c.Int64("max-memory") << 20)
 			return serve(c.Context, settings{
 				ready:      readiness(),
 				data:       c.Path("data"),

@@ -1,6 +1,10 @@
 package main
 
-import "syscall"
+import (
+	"os"
+	"runtime/debug"
+	"syscall"
+)
 
 // spare is how many bytes of garbage there may be before the collector of
 // garbage begins, and half of what there may be when it has ended. Without it
@@ -12,6 +16,14 @@ const spare = 32 << 20
 // for it, but that the collector counts: it begins when there is as much
 // garbage as there is memory in use. Keep it alive as long as that is to hold.
 func newSpare() []byte { return make([]byte, spare) }
+
+// boundMemory has the collector keep to what is promised for so many bytes that
+// clients may make the daemon keep: twice that and 64 MiB. GOMEMLIMIT goes before.
+func boundMemory(clients int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(2*clients + 64<<20)
+	}
+}
 
 // mostConns is how many connections there may be of all but the operator: the
 // last quarter of the files that this process may have open is for the

@@ -36,7 +36,7 @@ func (r *request) read() error {
 	if r.att.options.wait > 0 {
 		defer r.limitWait()()
 	}
-	done, err := r.conn.data.More(r.ctx, f.kind, f.handle, false)
+	done, err := r.conn.data.More(r.ctx, f.kind, f.handle, 0)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *request) write() error {
 	if m.Offset > 1<<63-1-maxMsize {
 		return fsys.E(fsys.Invalid, "an offset out of range")
 	}
-	done, err := r.conn.data.More(r.ctx, r.fid.kind, r.fid.handle, true)
+	done, err := r.conn.data.More(r.ctx, r.fid.kind, r.fid.handle, len(m.Data))
 	if err != nil {
 		return err
 	}

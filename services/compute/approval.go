@@ -108,7 +108,7 @@ func (s *Service) await(ctx context.Context, rec record) error {
 	j := &job{s: s, n: rec.Number, rec: rec, done: make(chan struct{})}
 	j.ctx, j.cancel = context.WithCancelCause(s.life)
 	var failed error
-	if j.plan, failed = s.planAgain(ctx, rec); failed == nil {
+	if _, failed = s.planAgain(ctx, rec); failed == nil {
 		s.jobs.Enter(j.n, j)
 		return nil
 	}

@@ -37,6 +37,12 @@ func (s *Service) run(j *job) (provider.Usage, error) {
 			return provider.Usage{}, err
 		}
 	}
+	if j.plan.chain == nil {
+		var err error
+		if j.plan, err = s.planAgain(j.ctx, j.record()); err != nil {
+			return provider.Usage{}, err
+		}
+	}
 	limit := time.Duration(j.record().Timeout) * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
 	defer cancel()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"agent9/providers/compute/fake"
 	"agent9/services/compute"
 	"agent9/store"
+	"agent9/store/bolt"
 	"agent9/store/mem"
 )
 
@@ -191,5 +194,38 @@ func TestApprovedIsMeasuredAgain(t *testing.T) {
 	s := d.ended(n, compute.Failed, 0)
 	if !strings.Contains(s.Error.Reason, "and $0.000001 is the most it may") || d.fake.Runs() != 0 {
 		t.Errorf("%d ran, %+v", d.fake.Runs(), s.Error)
+	}
+}
+
+// Jobs that wait are on disk, not in memory, however long their requests are.
+func TestWaitingJobsAreOnDisk(t *testing.T) {
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	d := newDeskOn(t, db, &fake.Provider{})
+	d.policy(`{"max_concurrent":1}`)
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	first := d.ask(say("hello;wait for it"))
+	d.begun(first)
+	before := inUse()
+	long := say("use 3 4;say " + strings.Repeat("x", 500_000))
+	const jobs = 40
+	for range jobs {
+		d.ask(long)
+	}
+	if more := inUse() - before; more > jobs*100_000 {
+		t.Errorf("%d jobs of 500 kB that wait are %d bytes in memory", jobs, more)
+	}
+	d.fake.Open("for it")
+	d.read("jobs/2/result")
+	if runs := d.fake.Runs(); runs < 2 {
+		t.Errorf("%d jobs ran", runs)
 	}
 }

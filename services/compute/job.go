@@ -55,9 +55,12 @@ func (s *Service) newJob(ctx context.Context, n int64, name string, sub *submiss
 	j.rec.asks(&pl.chain[0])
 	switch {
 	case hold.Waits():
-		j.rec.State, j.rec.Chain = Awaiting, pl.links()
+		j.rec.State = Awaiting
 	case now:
 		j.rec.State, j.rec.Started = Running, j.rec.Created
+	}
+	if j.rec.State != Running { // the request is on disk, and is planned again when it begins
+		j.rec.Chain, j.plan = pl.links(), plan{}
 	}
 	traced, end := s.config.Trace.Begin(s.life, ctx, "compute job", "job", strconv.FormatInt(n, 10), "kind", string(j.rec.Kind))
 	j.spanEnd = end

@@ -200,7 +200,7 @@ func moneyHolds(t *testing.T, seed uint64, steps int, lies bool) {
 	}
 	u, err := d.account.Usage(d.ctx)
 	d.must(err)
-	if u.Held != 0 || int64(u.Total.Spent) != spent || exact < 10 && !lies { // a lie may be all that the limit allows
+	if u.Held != 0 || int64(u.Total.Spent) != spent || exact < 2 && !lies { // one long answer, or a lie, may be nearly all that the limit allows
 		t.Errorf("%d jobs cost %d, and the account has %+v", exact, spent, u)
 	}
 }

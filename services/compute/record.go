@@ -55,7 +55,7 @@ type record struct {
 	Attempts []attempt     `json:"attempts,omitempty"`
 	Paid     budget.Micros `json:"paid,omitempty"`
 	Begun    time.Time     `json:"begun,omitzero"`  // the attempt that runs, unless it is the first
-	Chain    []link        `json:"chain,omitempty"` // of a job that waits for an approval
+	Chain    []link        `json:"chain,omitempty"` // of a job that waits
 	Result   int64         `json:"result"`          // size of the response, if there is one
 	Size     int64         `json:"size"`            // of all that is kept of it, when it has ended
 	Removing bool          `json:"removing,omitempty"`

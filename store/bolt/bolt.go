@@ -177,7 +177,7 @@ func (d *DB) failed(err error) error {
 	case errors.Is(err, boltErrors.ErrDatabaseNotOpen):
 		return errClosed
 	case noSpace(err):
-		return &fsys.Error{Code: fsys.NoSpace, Reason: "there is no space for the database " + d.path, Err: err}
+		return &fsys.Error{Code: fsys.NoSpace, Reason: "there is no space for the database", Err: err}
 	}
 	return &fsys.Error{Code: fsys.Unavailable, Reason: fmt.Sprintf("the database %s: %v", d.path, err), Err: err}
 }

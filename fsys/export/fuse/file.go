@@ -180,7 +180,7 @@ func (t *tree) Read(cancel <-chan struct{}, input *gofuse.ReadIn, buf []byte) (g
 	}
 	r.patience = 0
 	defer r.end()
-	done, err := t.part.More(r, f.in.kind, f.handle, false)
+	done, err := t.part.More(r, f.in.kind, f.handle, 0)
 	if err != nil {
 		return nil, t.status(err)
 	}
@@ -242,7 +242,7 @@ func (t *tree) Write(cancel <-chan struct{}, input *gofuse.WriteIn, data []byte)
 		t.inodes.changing(f.in)
 		defer t.inodes.changing(f.in)
 	}
-	done, err := t.part.More(r, f.in.kind, f.handle, true)
+	done, err := t.part.More(r, f.in.kind, f.handle, len(data))
 	if err != nil {
 		return 0, t.status(err)
 	}

@@ -167,7 +167,7 @@ func (t *tree) converse(ctx context.Context, node fsys.Node, req []byte) ([]byte
 	if err != nil {
 		return nil, err
 	}
-	more, err := t.part.More(ctx, fsys.Message, h, true)
+	more, err := t.part.More(ctx, fsys.Message, h, len(req))
 	if err == nil {
 		defer more()
 		err = writeAll(fsys.OneRequest(ctx), h, req, 0)

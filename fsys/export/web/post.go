@@ -79,7 +79,7 @@ func (s *Session) ask(ctx context.Context, h fsys.Handle, text string) ([]byte, 
 }
 
 func (s *Session) converse(ctx context.Context, h fsys.Handle, body []byte) ([]byte, error) {
-	done, err := s.Part.More(ctx, fsys.Message, h, true)
+	done, err := s.Part.More(ctx, fsys.Message, h, len(body))
 	if err != nil {
 		return nil, err
 	}

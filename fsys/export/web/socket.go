@@ -446,7 +446,7 @@ func (k *socket) useFile(ctx context.Context, f Frame, r *running) (Frame, error
 		if err != nil {
 			return Frame{}, err
 		}
-		done, err := k.s.Part.More(ctx, o.kind, h, true)
+		done, err := k.s.Part.More(ctx, o.kind, h, len(p))
 		if err != nil {
 			return Frame{}, err
 		}
@@ -455,7 +455,7 @@ func (k *socket) useFile(ctx context.Context, f Frame, r *running) (Frame, error
 		k.count(o)
 		return Frame{Count: int64(n)}, err
 	}
-	done, err := k.s.Part.More(ctx, o.kind, h, false)
+	done, err := k.s.Part.More(ctx, o.kind, h, 0)
 	if err != nil {
 		return Frame{}, err
 	}
