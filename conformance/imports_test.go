@@ -15,6 +15,7 @@ var floors = map[string]string{
 	"fsys/locks":        "fsys",
 	"fsys/ninep":        "fsys fsys/locks fsys/share",
 	"fsys/export":       "fsys fsys/locks fsys/share",
+	"gateway":           "fsys fsys/share fsys/export/web",
 	"store":             "fsys",
 	"namespace/budget":  "fsys store store/check",
 	"namespace":         "fsys namespace/budget",

@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agent9/fsys"
-	"agent9/fsys/export/mcp"
+	"agent9/gateway/mcp"
 )
 
 func mcpCommand() *cli.Command {

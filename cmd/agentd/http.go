@@ -17,12 +17,12 @@ import (
 
 	"agent9/cmd/internal/addr"
 	"agent9/fsys"
-	"agent9/fsys/export/mcp"
-	"agent9/fsys/export/openai"
 	"agent9/fsys/export/web"
-	"agent9/fsys/export/web/page"
 	"agent9/fsys/ninep"
 	"agent9/fsys/share"
+	"agent9/gateway/mcp"
+	"agent9/gateway/openai"
+	"agent9/gateway/page"
 )
 
 // newHTTPDurations counts the requests that were answered, and how long that

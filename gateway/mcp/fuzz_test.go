@@ -10,9 +10,9 @@ import (
 
 	"agent9/conformance/strict"
 	"agent9/fsys"
-	"agent9/fsys/export/mcp"
-	"agent9/fsys/export/openai"
 	"agent9/fsys/export/web"
+	"agent9/gateway/mcp"
+	"agent9/gateway/openai"
 	"agent9/store/files"
 	"agent9/store/mem"
 )

@@ -12,8 +12,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
-	"agent9/fsys/export/mcp"
 	"agent9/fsys/export/web"
+	"agent9/gateway/mcp"
 	"agent9/store/files"
 	"agent9/store/mem"
 )
