@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -75,7 +74,7 @@ type callHandle struct {
 	flag   Flag
 	opened context.Context
 
-	turn    turn // held while a request is performed; guards what follows
+	turn    Mutex // held while a request is performed; guards what follows
 	req     []byte
 	scan    jsonScan
 	broken  error // the rest of a request that went wrong is not another one
@@ -91,7 +90,7 @@ func (h *callHandle) Held() int64 { return h.held.Load() }
 // rest ends a turn.
 func (h *callHandle) rest() {
 	h.held.Store(int64(cap(h.req) + cap(h.replies)))
-	h.turn.give()
+	h.turn.Unlock()
 }
 
 func (h *callHandle) Close() error {
@@ -105,7 +104,7 @@ func (h *callHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error
 	if h.flag&Write == 0 {
 		return 0, BadHandle
 	}
-	if err := h.turn.take(ctx); err != nil {
+	if err := h.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
 	defer h.rest()
@@ -225,10 +224,10 @@ func (h *callHandle) ReadAt(ctx context.Context, p []byte, _ int64) (int, error)
 	if h.flag&Read == 0 {
 		return 0, BadHandle
 	}
-	if err := h.turn.take(ctx); err != nil {
+	if err := h.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer h.turn.give()
+	defer h.turn.Unlock()
 	if h.broken != nil {
 		return 0, h.broken
 	}
@@ -252,10 +251,10 @@ func (h *callHandle) ReadAt(ctx context.Context, p []byte, _ int64) (int, error)
 }
 
 func (h *callHandle) Sync(ctx context.Context) error {
-	if err := h.turn.take(ctx); err != nil {
+	if err := h.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer h.turn.give()
+	defer h.turn.Unlock()
 	return h.end(ctx)
 }
 
@@ -358,7 +357,7 @@ type ctlHandle struct {
 	opened context.Context
 	text   []byte
 
-	turn    turn // held while a command is performed; guards what follows
+	turn    Mutex // held while a command is performed; guards what follows
 	wrote   bool
 	replies []byte
 	held    atomic.Int64
@@ -370,7 +369,7 @@ func (h *ctlHandle) Held() int64 { return int64(len(h.text)) + h.held.Load() }
 // rest ends a turn.
 func (h *ctlHandle) rest() {
 	h.held.Store(int64(cap(h.replies)))
-	h.turn.give()
+	h.turn.Unlock()
 }
 
 func (h *ctlHandle) Close() error {
@@ -384,7 +383,7 @@ func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error)
 	if h.flag&Write == 0 {
 		return 0, BadHandle
 	}
-	if err := h.turn.take(ctx); err != nil {
+	if err := h.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
 	defer h.rest()
@@ -410,7 +409,7 @@ func (h *ctlHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error
 	if h.flag&Read == 0 {
 		return 0, BadHandle
 	}
-	if err := h.turn.take(ctx); err != nil {
+	if err := h.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
 	defer h.rest()
@@ -424,27 +423,3 @@ func (h *ctlHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error
 	}
 	return n, nil
 }
-
-// A turn is a mutex whose wait ends with a context: what it guards is held
-// across a request that may take long.
-type turn struct {
-	once sync.Once
-	free chan struct{}
-}
-
-func (t *turn) take(ctx context.Context) error {
-	t.once.Do(func() { t.free = make(chan struct{}, 1) })
-	select {
-	case t.free <- struct{}{}:
-		return nil
-	default:
-	}
-	select {
-	case t.free <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (t *turn) give() { <-t.free }

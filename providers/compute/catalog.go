@@ -30,7 +30,7 @@ type Catalog struct {
 // catalog keeps the last Catalog, so that looking at a tree does not hang on a
 // server that is gone.
 type catalog struct {
-	turn chan struct{} // held by who asks the provider
+	turn fsys.Mutex // held by who asks the provider
 
 	mu    sync.Mutex
 	last  Catalog
@@ -66,12 +66,10 @@ func (r *Runner) Catalog(ctx context.Context) Catalog {
 	if fresh {
 		return last
 	}
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
+	if c.turn.Lock(ctx) != nil {
 		return last
 	}
+	defer c.turn.Unlock()
 	if last, fresh = c.get(time.Now()); fresh {
 		return last
 	}

@@ -35,7 +35,7 @@ type Runner struct {
 func NewRunner(id string, p Provider) *Runner {
 	info := InfoOf(p)
 	info.Kinds = slices.Clone(info.Kinds)
-	return &Runner{id: id, provider: p, info: info, catalog: catalog{turn: make(chan struct{}, 1)}}
+	return &Runner{id: id, provider: p, info: info}
 }
 
 func (r *Runner) ID() string { return r.id }

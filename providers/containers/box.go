@@ -15,7 +15,7 @@ import (
 type Box struct {
 	sandbox Sandbox
 
-	turn chan struct{} // held while a run begins or ends
+	turn fsys.Mutex // held while a run begins or ends
 
 	mu  sync.Mutex
 	run *run // the last one, nil before
@@ -24,19 +24,7 @@ type Box struct {
 	counted  bool // oomKills is known
 }
 
-func newBox(s Sandbox) *Box { return &Box{sandbox: s, turn: make(chan struct{}, 1)} }
-
-// take waits until no run begins or ends.
-func (b *Box) take(ctx context.Context) error {
-	select {
-	case b.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (b *Box) give() { <-b.turn }
+func newBox(s Sandbox) *Box { return &Box{sandbox: s} }
 
 // ID is Sandbox.ID.
 func (b *Box) ID() string { return b.sandbox.ID() }
@@ -44,10 +32,10 @@ func (b *Box) ID() string { return b.sandbox.ID() }
 // Start runs the sandbox again after it ended, or for the first time after
 // Runner.Open. Starting what runs does nothing.
 func (b *Box) Start(ctx context.Context) error {
-	if err := b.take(ctx); err != nil {
+	if err := b.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer b.give()
+	defer b.turn.Unlock()
 	if r := b.current(); r != nil {
 		select {
 		case <-r.done:
@@ -193,10 +181,10 @@ func (b *Box) Remove(ctx context.Context) error {
 
 // hangUp ends the run, if there is one, and then does what ends the sandbox.
 func (b *Box) hangUp(ctx context.Context, why string, end func(context.Context) error) error {
-	if err := b.take(ctx); err != nil {
+	if err := b.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer b.give()
+	defer b.turn.Unlock()
 	if r := b.current(); r != nil {
 		r.end(fsys.E(fsys.Canceled, why))
 		r.close()

@@ -20,7 +20,7 @@ const startAgainTimeout = time.Minute
 // sight is the sandbox of a session as its files are looked at: the one that
 // runs, or, when the session has ended, one that is made to run for that.
 type sight struct {
-	turn chan struct{} // has room for who changes what is below; made by lockSight
+	turn fsys.Mutex // held by who changes what is below
 	box  *provider.Box
 	gen  uint64 // counts runs
 	root fsys.Node
@@ -51,11 +51,10 @@ func (w *session) look(ctx context.Context) (root fsys.Node, gen uint64, done fu
 
 // lookAgain is look for a session that has ended.
 func (w *session) lookAgain(ctx context.Context) (fsys.Node, uint64, func(), error) {
-	unlock, err := w.lockSight(ctx)
-	if err != nil {
+	if err := w.sight.turn.Lock(ctx); err != nil {
 		return nil, 0, nil, err
 	}
-	defer unlock()
+	defer w.sight.turn.Unlock()
 	v := &w.sight
 	if v.box == nil || !v.box.Running() {
 		if err := w.startAgain(ctx); err != nil {
@@ -113,39 +112,19 @@ func (w *session) startAgain(ctx context.Context) error {
 
 // shown reports whether the sandbox of w, which has ended, runs for its files.
 func (w *session) shown(ctx context.Context) bool {
-	unlock, err := w.lockSight(ctx)
-	if err != nil {
+	if err := w.sight.turn.Lock(ctx); err != nil {
 		return false
 	}
-	defer unlock()
+	defer w.sight.turn.Unlock()
 	return w.sight.box != nil && w.sight.box.Running()
-}
-
-// lockSight lets one at a time change the sight of w.
-func (w *session) lockSight(ctx context.Context) (unlock func(), err error) {
-	w.mu.Lock()
-	if w.sight.turn == nil {
-		w.sight.turn = make(chan struct{}, 1)
-	}
-	turn := w.sight.turn
-	w.mu.Unlock()
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
 }
 
 // lookedAt says that somebody does not look any more. The timer that it may
 // start is all that keeps the sandbox running then.
 func (w *session) lookedAt() {
 	w.s.crew.Behind(func() {
-		unlock, err := w.lockSight(context.WithoutCancel(w.s.life))
-		if err != nil {
-			return
-		}
-		defer unlock()
+		w.sight.turn.Lock(context.WithoutCancel(w.s.life))
+		defer w.sight.turn.Unlock()
 		if w.sight.here--; w.sight.here == 0 {
 			w.sight.last = time.AfterFunc(unseen, func() { w.s.crew.Behind(w.closeUnseen) })
 		}
@@ -160,11 +139,10 @@ func (w *session) closeUnseen() { w.closeSight(false) }
 func (w *session) closeSight(anyway bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.s.life), removeTimeout)
 	defer cancel()
-	unlock, err := w.lockSight(ctx)
-	if err != nil {
+	if err := w.sight.turn.Lock(ctx); err != nil {
 		return
 	}
-	defer unlock()
+	defer w.sight.turn.Unlock()
 	v := &w.sight
 	if v.box == nil || v.here > 0 && !anyway {
 		return

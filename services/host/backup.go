@@ -32,7 +32,7 @@ func (b backup) Open(_ context.Context, flag fsys.Flag) (fsys.Handle, error) {
 	if flag&fsys.Write != 0 {
 		return nil, fsys.E(fsys.Permission, "a backup can only be read")
 	}
-	return &copying{of: b, turn: newOneAtATime()}, nil
+	return &copying{of: b}, nil
 }
 
 // notInside is what a person who restores must know.
@@ -103,7 +103,7 @@ func (b backup) write(ctx context.Context, w *os.File) error {
 // copying is an open backup. It is made by the first read.
 type copying struct {
 	of   backup
-	turn oneAtATime // guards made and failed
+	turn fsys.Mutex // guards made and failed
 
 	made   bool
 	failed error
@@ -135,10 +135,10 @@ func (c *copying) make(ctx context.Context) error {
 }
 
 func (c *copying) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	if err := c.turn.take(ctx); err != nil {
+	if err := c.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer c.turn.give()
+	defer c.turn.Unlock()
 	if !c.made {
 		err := c.make(ctx)
 		if err != nil && ctx.Err() != nil {

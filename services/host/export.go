@@ -31,7 +31,7 @@ func (p *packed) Stat(context.Context) (fsys.Info, error) {
 func (p *packed) Truncate(context.Context, int64) error { return nil }
 
 func (p *packed) Open(_ context.Context, flag fsys.Flag) (fsys.Handle, error) {
-	return &unpacking{of: p, flag: flag, turn: newOneAtATime()}, nil
+	return &unpacking{of: p, flag: flag}, nil
 }
 
 // write makes the bundle as it is at this moment.
@@ -58,7 +58,7 @@ func (p *packed) write(ctx context.Context, w io.Writer, passphrase []byte) erro
 type unpacking struct {
 	of   *packed
 	flag fsys.Flag
-	turn oneAtATime // guards what follows, but for closing
+	turn fsys.Mutex // guards what follows, but for closing
 
 	req    []byte
 	asked  bool  // a request was written: offsets do not count
@@ -81,10 +81,10 @@ func (u *unpacking) WriteAt(ctx context.Context, p []byte, _ int64) (int, error)
 	if u.flag&fsys.Write == 0 {
 		return 0, fsys.BadHandle
 	}
-	if err := u.turn.take(ctx); err != nil {
+	if err := u.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer u.turn.give()
+	defer u.turn.Unlock()
 	switch {
 	case u.made:
 		return 0, fsys.E(fsys.Busy, "this bundle was made already; open the file again")
@@ -138,10 +138,10 @@ func (u *unpacking) ReadAt(ctx context.Context, p []byte, off int64) (int, error
 	if u.flag&fsys.Read == 0 {
 		return 0, fsys.BadHandle
 	}
-	if err := u.turn.take(ctx); err != nil {
+	if err := u.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer u.turn.give()
+	defer u.turn.Unlock()
 	if !u.made {
 		err := u.make(ctx)
 		if err != nil && ctx.Err() != nil {

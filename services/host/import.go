@@ -105,7 +105,7 @@ func (u uploads) Stat(context.Context) (fsys.Info, error) {
 func (u uploads) Truncate(context.Context, int64) error { return nil }
 
 func (u uploads) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
-	return &upload{h: u.h, flag: flag, opened: context.WithoutCancel(ctx), turn: newOneAtATime()}, nil
+	return &upload{h: u.h, flag: flag, opened: context.WithoutCancel(ctx)}, nil
 }
 
 // upload is a bundle that comes.
@@ -113,7 +113,7 @@ type upload struct {
 	h      *Host
 	flag   fsys.Flag
 	opened context.Context
-	turn   oneAtATime // guards what follows, but for closing
+	turn   fsys.Mutex // guards what follows, but for closing
 
 	head   []byte // a wish that is not whole yet, or what may be one
 	wish   wish
@@ -139,10 +139,10 @@ func (u *upload) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	if u.flag&fsys.Write == 0 {
 		return 0, fsys.BadHandle
 	}
-	if err := u.turn.take(ctx); err != nil {
+	if err := u.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer u.turn.give()
+	defer u.turn.Unlock()
 	if u.failed == nil {
 		u.failed = u.feed(ctx, p)
 	}
@@ -259,10 +259,10 @@ func (u *upload) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	if u.flag&fsys.Read == 0 {
 		return 0, fsys.BadHandle
 	}
-	if err := u.turn.take(ctx); err != nil {
+	if err := u.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer u.turn.give()
+	defer u.turn.Unlock()
 	if err := u.ended(); err != nil {
 		return 0, err
 	}
@@ -278,10 +278,10 @@ func (u *upload) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
 }
 
 func (u *upload) Sync(ctx context.Context) error {
-	if err := u.turn.take(ctx); err != nil {
+	if err := u.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer u.turn.give()
+	defer u.turn.Unlock()
 	return u.ended()
 }
 

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"os"
 
 	"agent9/fsys"
@@ -20,20 +19,3 @@ func newSpool(dir string) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// oneAtATime lets one operation of a handle in at a time.
-type oneAtATime chan struct{}
-
-func newOneAtATime() oneAtATime { return make(oneAtATime, 1) }
-
-// take waits for its turn, or until ctx ends.
-func (o oneAtATime) take(ctx context.Context) error {
-	select {
-	case o <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (o oneAtATime) give() { <-o }

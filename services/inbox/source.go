@@ -32,13 +32,13 @@ func (t *source) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) {
 			return nil, err
 		}
 	}
-	return &sourceHandle{source: t, turn: make(chan struct{}, 1)}, nil
+	return &sourceHandle{source: t}, nil
 }
 
 // sourceHandle is an open source: it gets one message.
 type sourceHandle struct {
 	source *source
-	turn   chan struct{} // held by the read that waits for the message
+	turn   fsys.Mutex // held by the read that waits for the message
 
 	mu       sync.Mutex
 	got      *given // nil until the first read has it
@@ -99,12 +99,10 @@ func (h *sourceHandle) fill(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return h.peek(ctx)
 	}
-	select {
-	case h.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := h.turn.Lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-h.turn }()
+	defer h.turn.Unlock()
 	if h.full() {
 		return nil
 	}

@@ -35,12 +35,10 @@ func (x *session) change(ctx context.Context, f func(c *change) error) error {
 
 // changeNow is change for what time does.
 func (x *session) changeNow(ctx context.Context, f func(c *change) error) error {
-	select {
-	case x.changing <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := x.changing.Lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-x.changing }()
+	defer x.changing.Unlock()
 	transcript, stream, err := x.open(ctx)
 	if err != nil {
 		return err

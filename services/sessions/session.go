@@ -17,7 +17,7 @@ type session struct {
 	s *Service
 	n int64
 
-	changing chan struct{} // held by who changes what was said
+	changing fsys.Mutex // held by who changes what was said
 
 	mu         sync.Mutex
 	transcript *store.Log // nil: not opened
@@ -45,7 +45,7 @@ func (s *Service) session(n int64) *session {
 	if x := s.known[n].Value(); x != nil {
 		return x
 	}
-	x := &session{s: s, n: n, changing: make(chan struct{}, 1)}
+	x := &session{s: s, n: n}
 	s.known[n] = weak.Make(x)
 	runtime.AddCleanup(x, s.forget, n)
 	return x

@@ -17,7 +17,7 @@ type server struct {
 	name   string
 	raw    json.RawMessage // the configuration that it is of
 	config Server
-	turn   chan struct{} // held by who starts or ends it
+	turn   fsys.Mutex // held by who starts or ends it
 
 	mu       sync.Mutex
 	over     bool // it is configured otherwise now, or not at all
@@ -40,12 +40,10 @@ const (
 // use returns the session of the server, which is started if need be, and what
 // is called when it is used no longer.
 func (x *server) use(ctx context.Context) (provider.Session, func(), error) {
-	select {
-	case x.turn <- struct{}{}:
-		defer func() { <-x.turn }()
-	case <-ctx.Done():
-		return nil, nil, context.Cause(ctx)
+	if err := x.turn.Lock(ctx); err != nil {
+		return nil, nil, err
 	}
+	defer x.turn.Unlock()
 	if session, ok, err := x.running(); ok || err != nil {
 		return session, x.release, err
 	}

@@ -107,7 +107,7 @@ func (s *Service) server(name string) (*server, error) {
 		return nil, fsys.Wrap(fsys.Invalid, "tools: "+name, err)
 	}
 	s.drop(known)
-	made := &server{s: s, name: name, raw: raw, config: config, turn: make(chan struct{}, 1)}
+	made := &server{s: s, name: name, raw: raw, config: config}
 	s.servers[name] = made
 	return made, nil
 }

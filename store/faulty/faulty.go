@@ -36,7 +36,7 @@ type Fault func(at Moment) error
 // A Store is another one with faults. It is made with New.
 type Store struct {
 	below store.Updater
-	turn  chan struct{} // holds one token while a transaction runs
+	turn  fsys.Mutex // locked while a transaction runs
 
 	mu    sync.Mutex
 	fault Fault
@@ -45,7 +45,7 @@ type Store struct {
 var _ store.Updater = (*Store)(nil)
 
 // New returns below, without faults.
-func New(below store.Updater) *Store { return &Store{below: below, turn: make(chan struct{}, 1)} }
+func New(below store.Updater) *Store { return &Store{below: below} }
 
 // Inject has f asked from now on; nil is no fault.
 func (s *Store) Inject(f Fault) {
@@ -97,12 +97,10 @@ func (s *Store) Update(ctx context.Context, f func(tx store.Store) error) error 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.turn.Lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-s.turn }()
+	defer s.turn.Unlock()
 	if err := s.fails(Begin); err != nil {
 		return err
 	}

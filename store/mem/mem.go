@@ -16,7 +16,7 @@ import (
 
 // A DB is an empty store, made with New.
 type DB struct {
-	turn chan struct{} // holds one token while a transaction runs
+	turn fsys.Mutex // locked while a transaction runs
 
 	mu     sync.RWMutex
 	keys   []string // ascending
@@ -27,17 +27,17 @@ type DB struct {
 var _ store.Updater = (*DB)(nil)
 
 func New() *DB {
-	return &DB{turn: make(chan struct{}, 1), values: make(map[string][]byte)}
+	return &DB{values: make(map[string][]byte)}
 }
 
 // Close waits for the transaction that runs. Every operation after it fails
 // with fsys.Unavailable.
 func (d *DB) Close() error {
-	d.turn <- struct{}{}
+	d.turn.Lock(context.Background())
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
-	<-d.turn
+	d.turn.Unlock()
 	return nil
 }
 
@@ -54,12 +54,10 @@ func (d *DB) Update(ctx context.Context, f func(tx store.Store) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	select {
-	case d.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := d.turn.Lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-d.turn }()
+	defer d.turn.Unlock()
 	if err := d.check(); err != nil {
 		return err
 	}

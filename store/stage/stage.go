@@ -25,7 +25,7 @@ type Stage struct {
 	under store.Updater
 	reads store.Store // under, or what it was when a view of it began
 	limit int64
-	turn  chan struct{} // holds one token while a transaction runs
+	turn  fsys.Mutex // locked while a transaction runs
 
 	mu      sync.RWMutex
 	changes map[string][]byte // nil: deleted
@@ -39,14 +39,14 @@ var _ store.Updater = (*Stage)(nil)
 // New returns a stage without changes over under. A transaction that would
 // make it hold more than limit bytes fails with fsys.NoSpace.
 func New(under store.Updater, limit int64) *Stage {
-	return &Stage{under: under, reads: under, limit: limit, turn: make(chan struct{}, 1), changes: make(map[string][]byte), views: new(int)}
+	return &Stage{under: under, reads: under, limit: limit, changes: make(map[string][]byte), views: new(int)}
 }
 
 // Commit writes all that was changed in the transaction that tx belongs to.
 // What is changed after it is refused if that transaction is committed.
 func (s *Stage) Commit(ctx context.Context, tx store.Store) error {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
+	s.turn.Lock(context.Background()) // a Commit that began is not given up
+	defer s.turn.Unlock()
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -92,12 +92,10 @@ func (s *Stage) Update(ctx context.Context, f func(tx store.Store) error) error 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := s.turn.Lock(ctx); err != nil {
+		return err
 	}
-	defer func() { <-s.turn }()
+	defer s.turn.Unlock()
 	if err := s.check(); err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ type call struct {
 	number string
 	conn   *net.UnixConn
 	root   *fsys.Table
-	reads  chan struct{} // held by who reads
-	writes chan struct{}
+	reads  fsys.Mutex // held by who reads
+	writes fsys.Mutex
 }
 
 func newCall(calls *calls, number string, conn *net.UnixConn) *call {
-	c := &call{calls: calls, number: number, conn: conn, reads: make(chan struct{}, 1), writes: make(chan struct{}, 1)}
+	c := &call{calls: calls, number: number, conn: conn}
 	c.root = fsys.NewTableWith(hangUp{c}, fsys.Entry{Name: "data", Node: c})
 	return c
 }
@@ -46,10 +46,10 @@ func (c *call) Close() error {
 }
 
 func (c *call) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
-	if err := take(ctx, c.reads); err != nil {
+	if err := c.reads.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer func() { <-c.reads }()
+	defer c.reads.Unlock()
 	n, err := bounded(ctx, c.conn.SetReadDeadline, func() (int, error) { return c.conn.Read(p) })
 	if n > 0 {
 		err = nil
@@ -58,10 +58,10 @@ func (c *call) ReadAt(ctx context.Context, p []byte, _ int64) (int, error) {
 }
 
 func (c *call) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
-	if err := take(ctx, c.writes); err != nil {
+	if err := c.writes.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer func() { <-c.writes }()
+	defer c.writes.Unlock()
 	n, err := bounded(ctx, c.conn.SetWriteDeadline, func() (int, error) { return c.conn.Write(p) })
 	return n, fsys.Wrap(fsys.Unavailable, "the program", err)
 }

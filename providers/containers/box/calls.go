@@ -23,7 +23,7 @@ const maxCalls = 100
 type calls struct {
 	socket *net.UnixListener // nil: there is none
 
-	turn chan struct{} // held by who accepts
+	turn fsys.Mutex    // held by who accepts
 	free chan struct{} // one for every call that there is
 
 	mu     sync.Mutex
@@ -33,7 +33,7 @@ type calls struct {
 
 // listen makes the agent's socket, which everybody in the sandbox may dial.
 func listen(path string) (*calls, error) {
-	c := &calls{turn: make(chan struct{}, 1), free: make(chan struct{}, maxCalls), byName: map[string]*call{}}
+	c := &calls{free: make(chan struct{}, maxCalls), byName: map[string]*call{}}
 	if path == "" {
 		return c, nil
 	}
@@ -100,10 +100,10 @@ func (c *calls) accept(ctx context.Context) (number string, err error) {
 			<-c.free
 		}
 	}()
-	if err := take(ctx, c.turn); err != nil {
+	if err := c.turn.Lock(ctx); err != nil {
 		return "", err
 	}
-	defer func() { <-c.turn }()
+	defer c.turn.Unlock()
 	var conn *net.UnixConn
 	_, err = bounded(ctx, c.socket.SetDeadline, func() (n int, err error) {
 		for {

@@ -14,7 +14,7 @@ import (
 // of file.
 type input struct {
 	started <-chan struct{} // closed when it is known what to write to
-	turn    chan struct{}   // held by who writes
+	turn    fsys.Mutex      // held by who writes
 
 	mu   sync.Mutex
 	file *os.File // nil: nobody reads
@@ -23,7 +23,7 @@ type input struct {
 }
 
 func newInput(started <-chan struct{}) *input {
-	return &input{started: started, turn: make(chan struct{}, 1)}
+	return &input{started: started}
 }
 
 // connect is called before started is closed.
@@ -55,10 +55,10 @@ type inputHandle struct {
 
 func (h *inputHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error) {
 	in := h.in
-	if err := take(ctx, in.turn); err != nil {
+	if err := in.turn.Lock(ctx); err != nil {
 		return 0, err
 	}
-	defer func() { <-in.turn }()
+	defer in.turn.Unlock()
 	select {
 	case <-in.started:
 	case <-ctx.Done():

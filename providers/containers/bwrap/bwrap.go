@@ -39,7 +39,7 @@ func New(config Config) (*Provider, error) {
 	}
 	e := &engine{
 		program: config.Program, helper: config.Helper, systems: config.Images, root: os.Geteuid() == 0,
-		images: &images{dir}, choosing: make(chan struct{}, 1),
+		images: &images{dir},
 	}
 	if e.program == "" {
 		e.program = "bwrap"

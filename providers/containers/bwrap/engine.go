@@ -46,7 +46,7 @@ type engine struct {
 	scratch func() (string, error)
 	drop    func(string)
 
-	choosing chan struct{} // held by who reads or sets chosen
+	choosing fsys.Mutex // held by who reads or sets chosen
 	chosen   *choice
 }
 

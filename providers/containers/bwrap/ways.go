@@ -50,12 +50,10 @@ type choice struct {
 
 // choose finds the way, once; see [ways].
 func (e *engine) choose(ctx context.Context) (*choice, error) {
-	select {
-	case e.choosing <- struct{}{}:
-		defer func() { <-e.choosing }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	if err := e.choosing.Lock(ctx); err != nil {
+		return nil, err
 	}
+	defer e.choosing.Unlock()
 	if e.chosen != nil {
 		return e.chosen, nil
 	}

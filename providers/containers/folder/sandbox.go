@@ -25,7 +25,7 @@ type Sandbox struct {
 	// broken says why there is no such sandbox. Set by load.
 	broken error
 	// turn is held by who starts, stops or removes the sandbox.
-	turn chan struct{}
+	turn fsys.Mutex
 
 	mu      sync.Mutex
 	record  record
@@ -36,7 +36,7 @@ type Sandbox struct {
 var _ containers.Sandbox = (*Sandbox)(nil)
 
 func newSandbox(s *Store, id string) *Sandbox {
-	return &Sandbox{store: s, id: id, dir: filepath.Join(s.sandboxes(), id), turn: make(chan struct{}, 1)}
+	return &Sandbox{store: s, id: id, dir: filepath.Join(s.sandboxes(), id)}
 }
 
 // recover loads the record and ends the run that it says goes on, or was about
@@ -88,28 +88,12 @@ func (s *Sandbox) current() *run {
 	return s.run
 }
 
-// take waits until nobody else starts, stops or removes the sandbox. give ends
-// that.
-func (s *Sandbox) take(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (s *Sandbox) give() { <-s.turn }
-
 // Start runs the box; see [containers.Sandbox]. One that runs is Busy.
 func (s *Sandbox) Start(ctx context.Context) (net.Conn, error) {
-	if err := s.take(ctx); err != nil {
+	if err := s.turn.Lock(ctx); err != nil {
 		return nil, err
 	}
-	defer s.give()
+	defer s.turn.Unlock()
 	if err := s.idle(); err != nil {
 		return nil, err
 	}
@@ -197,10 +181,10 @@ func (s *Sandbox) ended(r *run) {
 
 // Stop ends the run; see [containers.Sandbox].
 func (s *Sandbox) Stop(ctx context.Context) error {
-	if err := s.take(ctx); err != nil {
+	if err := s.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer s.give()
+	defer s.turn.Unlock()
 	return s.stop(ctx)
 }
 
@@ -220,10 +204,10 @@ func (s *Sandbox) stop(ctx context.Context) error {
 
 // Remove ends the sandbox; see [containers.Sandbox].
 func (s *Sandbox) Remove(ctx context.Context) error {
-	if err := s.take(ctx); err != nil {
+	if err := s.turn.Lock(ctx); err != nil {
 		return err
 	}
-	defer s.give()
+	defer s.turn.Unlock()
 	if err := s.stop(ctx); err != nil {
 		return err
 	}
