@@ -126,6 +126,17 @@ func CodeOfErrno(errno uint32) Code {
 	return Internal
 }
 
+// CodeNamed returns the code whose [Code.String] is name, or otherwise if there is
+// none.
+func CodeNamed(name string, otherwise Code) Code {
+	for c := range codes {
+		if codes[c].name == name {
+			return Code(c)
+		}
+	}
+	return otherwise
+}
+
 // An Error is a failed operation: its class, and the reason in words for the
 // person who reads it. The reason says what is wrong and, where it is not
 // plain, what would be right; it names no Go identifiers.

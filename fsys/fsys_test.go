@@ -45,6 +45,7 @@ func TestCodesAreDistinct(t *testing.T) {
 		require.False(t, names[c.String()] || texts[c.Text()] || errnos[c.Errno()], "%v", c)
 		names[c.String()], texts[c.Text()], errnos[c.Errno()] = true, true, true
 		require.Equal(t, c, fsys.CodeOfErrno(c.Errno()))
+		require.Equal(t, c, fsys.CodeNamed(c.String(), fsys.Internal))
 		require.GreaterOrEqual(t, c.HTTP(), 400)
 	}
 }

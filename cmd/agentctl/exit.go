@@ -82,10 +82,9 @@ func (e *noDaemon) Unwrap() error { return e.err }
 // codeNamed returns the error of a job or a session whose status names its
 // code; what no name of a code is counts as the provider's failure.
 func codeNamed(name, reason string) error {
-	for _, c := range fsys.Codes() {
-		if c.String() == name && c != fsys.Internal {
-			return fsys.E(c, reason)
-		}
+	c := fsys.CodeNamed(name, fsys.Unavailable)
+	if c == fsys.Internal {
+		c = fsys.Unavailable
 	}
-	return fsys.E(fsys.Unavailable, reason)
+	return fsys.E(c, reason)
 }

@@ -234,13 +234,7 @@ func (j *job) ended(ctx context.Context) error {
 	case st.Error == nil:
 		return fsys.E(fsys.Internal, "job "+j.number+" is "+st.State)
 	}
-	code := fsys.Internal
-	for _, k := range fsys.Codes() {
-		if k.String() == st.Error.Code {
-			code = k
-		}
-	}
-	return fsys.E(code, st.Error.Reason)
+	return fsys.E(fsys.CodeNamed(st.Error.Code, fsys.Internal), st.Error.Reason)
 }
 
 // cancelTime bounds how long the end of a job is waited for whose client has

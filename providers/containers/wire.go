@@ -64,12 +64,7 @@ func (o Outcome) Err() error {
 	if o.Failure == "" {
 		return nil
 	}
-	for _, c := range fsys.Codes() {
-		if c.String() == o.Class {
-			return fsys.E(c, o.Failure)
-		}
-	}
-	return fsys.E(fsys.Unavailable, o.Failure)
+	return fsys.E(fsys.CodeNamed(o.Class, fsys.Unavailable), o.Failure)
 }
 
 // FrameHeader is how many bytes go before each piece of run/<n>/out: which of

@@ -116,12 +116,7 @@ func (s jobStatus) outcome() error {
 	if s.State == compute.Done {
 		return nil
 	}
-	for _, code := range fsys.Codes() {
-		if code.String() == s.Error.Code {
-			return fsys.E(code, s.Error.Reason)
-		}
-	}
-	return fsys.E(fsys.Unavailable, s.Error.Reason)
+	return fsys.E(fsys.CodeNamed(s.Error.Code, fsys.Unavailable), s.Error.Reason)
 }
 
 // endPatience is how long a job that is cancelled may take to end before its

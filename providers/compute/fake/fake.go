@@ -137,7 +137,7 @@ func (r *run) step(ctx context.Context, step string) error {
 		<-r.provider.gate(rest)
 		return nil
 	case "fail":
-		return fsys.E(code(a), b)
+		return fsys.E(fsys.CodeNamed(a, fsys.Internal), b)
 	case "call":
 		call := compute.ToolCall{Index: r.calls, ID: "call_" + strconv.Itoa(r.calls), Function: compute.ToolFunction{Name: a, Arguments: b}}
 		r.calls++
@@ -157,11 +157,3 @@ func (r *run) step(ctx context.Context, step string) error {
 	return r.emit(c)
 }
 
-func code(name string) fsys.Code {
-	for _, c := range fsys.Codes() {
-		if c.String() == name {
-			return c
-		}
-	}
-	return fsys.Internal
-}
