@@ -3,6 +3,7 @@ package containers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,10 +98,8 @@ func (w *session) extend(ctx context.Context, arg string) error {
 	if last := w.cameUp().Add(seconds(w.plan.policy.MaxLife)); until.After(last) {
 		return fsys.E(fsys.Invalid, fmt.Sprintf("the policy lets no session live longer than %d seconds; this one can be extended by %d", w.plan.policy.MaxLife, int64(last.Sub(now).Seconds())))
 	}
-	if need := r.Price.cost(until.Sub(w.cameUp())); need > r.Held {
-		if err := w.holdMore(ctx, need-r.Held); err != nil {
-			return err
-		}
+	if err := w.holdFor(ctx, r.Price.cost(until.Sub(w.cameUp()))); err != nil {
+		return err
 	}
 	w.mu.Lock()
 	if w.until.Before(until) {
@@ -111,36 +110,46 @@ func (w *session) extend(ctx context.Context, arg string) error {
 	return nil
 }
 
-// holdMore sets more aside for w.
-func (w *session) holdMore(ctx context.Context, more budget.Micros) error {
+// holdFor sets more aside for w, if what is held is less than need. What is held is
+// read where it is changed: many may ask at once.
+func (w *session) holdFor(ctx context.Context, need budget.Micros) error {
+	if w.record().Held >= need {
+		return nil
+	}
 	if _, ok := budget.From(ctx); !ok {
 		ctx = budget.With(ctx, w.s.config.Account)
 	}
-	return w.s.st.Update(ctx, func(tx store.Store) error {
-		h, err := budget.TakeMore(ctx, tx, more, w.record().Held, heldFor(w.n)+", extended")
-		if err != nil {
+	var taken *budget.Hold
+	err := w.s.st.Update(ctx, func(tx store.Store) error {
+		r, err := store.GetJSON[record](ctx, tx, recordKey(w.n))
+		switch {
+		case err != nil:
 			return err
-		}
-		ended := false
-		err = w.s.change(ctx, tx, w, func(r *record) {
-			ended = r.State.ended()
-			r.Held += more
-			r.Holds = append(r.Holds, h.ID())
-		})
-		if err != nil {
-			return err
-		}
-		if ended {
+		case r.State.ended():
 			return fsys.E(fsys.Busy, "the session has ended")
+		case r.Held >= need:
+			return nil
 		}
-		w.mu.Lock()
-		holds := w.holds
-		w.mu.Unlock()
-		store.After(tx, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.holds = append(holds, h)
+		more := need - r.Held
+		if taken, err = budget.TakeMore(ctx, tx, more, r.Held, heldFor(w.n)+", extended"); err != nil {
+			return err
+		}
+		err = w.s.change(ctx, tx, w, func(r *record) {
+			r.Held += more
+			r.Holds = append(r.Holds, taken.ID())
 		})
+		if err != nil {
+			return err
+		}
+		w.mu.Lock() // what is settled in the next transaction has it
+		w.holds = append(w.holds, taken)
+		w.mu.Unlock()
 		return w.s.count(ctx, tx, func(t *totals) { t.Held += more })
 	})
+	if err != nil {
+		w.mu.Lock()
+		w.holds = slices.DeleteFunc(w.holds, func(h *budget.Hold) bool { return h == taken })
+		w.mu.Unlock()
+	}
+	return err
 }

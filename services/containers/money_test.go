@@ -5,7 +5,10 @@ package containers_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +17,9 @@ import (
 	provider "agent9/providers/containers"
 	"agent9/providers/containers/fake"
 	"agent9/services/containers"
+	"agent9/services/internal/wall"
 	"agent9/store"
+	"agent9/store/bolt"
 )
 
 // spent is what the budget has spent.
@@ -83,6 +88,40 @@ func TestTheBudgetEnds(t *testing.T) {
 	y.must(y.write(dir+"/ctl", "kill"))
 	cost := y.ended(strings.TrimPrefix(dir, "sessions/"), containers.Stopped, "").Cost
 	y.money(0, r.Cost+cost)
+}
+
+// However many ask for more time at once, what is held is what the longest needs,
+// and all of it is settled.
+func TestMoreTimeAtOnce(t *testing.T) {
+	db, err := bolt.Open(filepath.Join(t.TempDir(), "db")) // which commits several together
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	p, err := fake.New(fake.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	y := &yard{T: t, db: db, wall: &wall.Clock{}, fake: p, heard: make(chan struct{})}
+	y.open()
+	y.policy(`{"price_per_second_microusd":100}`)
+	var spent budget.Micros
+	for range 5 {
+		dir := y.kept(`"max_cost_microusd":5000`)
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() { y.must(y.write(dir+"/ctl", fmt.Sprint("extend ", 100+10*(i%4)))) })
+		}
+		wg.Wait()
+		n := strings.TrimPrefix(dir, "sessions/")
+		if h := y.status(n).Held; h < 13_000 || h > 14_500 {
+			t.Errorf("held %d for 130 s", h)
+		}
+		y.must(y.write(dir+"/ctl", "kill"))
+		spent += y.ended(n, containers.Stopped, "").Cost
+		y.money(0, spent)
+	}
 }
 
 func TestApproval(t *testing.T) {

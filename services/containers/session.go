@@ -2,6 +2,7 @@ package containers
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +111,7 @@ func (w *session) lastUsage() usage {
 func (w *session) allHolds() []*budget.Hold {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.holds
+	return slices.Clone(w.holds)
 }
 
 // execBytes is how much is kept of what execs wrote.

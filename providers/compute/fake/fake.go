@@ -156,4 +156,3 @@ func (r *run) step(ctx context.Context, step string) error {
 	}
 	return r.emit(c)
 }
-
