@@ -132,6 +132,9 @@ type WireUsage struct {
 	Completion *int64      `json:"completion_tokens"`
 	Total      int64       `json:"total_tokens"`
 	Details    *WireCached `json:"prompt_tokens_details,omitempty"`
+	Thought    *struct {
+		Tokens int64 `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details,omitempty"`
 }
 
 type WireCached struct {
@@ -140,11 +143,19 @@ type WireCached struct {
 
 // Usage returns u, which is of work of kind, as this package counts. A count of
 // the answer that is not there, where there is an answer, is -1, which cannot be.
+// Some servers count what a model thinks beside the completion: it shows in the
+// total, or as more than the completion is.
 func (u WireUsage) Usage(kind Kind) Usage {
 	usage := Usage{Input: u.Prompt}
 	switch {
 	case u.Completion != nil:
 		usage.Output = *u.Completion
+		if u.Thought != nil && u.Thought.Tokens > usage.Output {
+			usage.Output += u.Thought.Tokens
+		}
+		if usage.Output >= 0 && u.Prompt >= 0 {
+			usage.Output = max(usage.Output, u.Total-u.Prompt)
+		}
 	case kind != Embeddings:
 		usage.Output = -1
 	}

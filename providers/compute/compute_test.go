@@ -253,6 +253,25 @@ func TestRunnerRefusesOtherKinds(t *testing.T) {
 
 // Whatever driver says it, usage that cannot be is an estimate, in the end and in
 // the chunks; only what failed before anything came may have used nothing.
+// Tokens that a server counts beside the completion cost what those of it cost.
+func TestThoughtIsOutput(t *testing.T) {
+	for text, want := range map[string]compute.Usage{
+		`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":41}`:                                                            {Input: 32, Output: 9},
+		`{"prompt_tokens":32,"completion_tokens":1509,"total_tokens":1541,"completion_tokens_details":{"reasoning_tokens":1500}}`: {Input: 32, Output: 1509},
+		`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":1541,"completion_tokens_details":{"reasoning_tokens":1500}}`:    {Input: 32, Output: 1509},
+		`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":41,"completion_tokens_details":{"reasoning_tokens":1500}}`:      {Input: 32, Output: 1509},
+		`{"prompt_tokens":32,"completion_tokens":9,"total_tokens":1541}`:                                                          {Input: 32, Output: 1509},
+		`{"prompt_tokens":32,"completion_tokens":9}`:                                                                              {Input: 32, Output: 9},
+		`{"prompt_tokens":32,"completion_tokens":-9,"total_tokens":1541}`:                                                         {Input: 32, Output: -9},
+		`{"prompt_tokens":32,"total_tokens":1541}`:                                                                                {Input: 32, Output: -1},
+	} {
+		var u compute.WireUsage
+		if err := json.Unmarshal([]byte(text), &u); err != nil || u.Usage(compute.Chat) != want {
+			t.Errorf("%s: got %+v, %v", text, u.Usage(compute.Chat), err)
+		}
+	}
+}
+
 func TestUsageIsJudgedForAllDrivers(t *testing.T) {
 	text := strings.Repeat("word ", 800)
 	embed, _ := compute.ParseBody([]byte(`{"input":"x"}`))
@@ -279,6 +298,8 @@ func TestUsageIsJudgedForAllDrivers(t *testing.T) {
 		"a cost, and no tokens":  {compute.Ask("", "x"), text, compute.Usage{Cost: 1}, nil, false},
 		"more cached":            {compute.Ask("", "x"), text, compute.Usage{Input: 1, Cached: 2, Output: 1500}, nil, false},
 		"more written":           {compute.Ask("", "x"), text, compute.Usage{Input: 2, Cached: 1, Written: 2, Output: 1500}, nil, false},
+		"more than a context":    {compute.Ask("", "x"), text, compute.Usage{Input: 1 << 40, Output: 1500}, nil, false},
+		"a longer answer":        {compute.Ask("", "x"), text, compute.Usage{Input: 1, Output: 1 << 62}, nil, false},
 		"vectors":                {embeddings, "", compute.Usage{Input: 1}, nil, true},
 		"vectors of nothing":     {embeddings, "", compute.Usage{Output: 1}, nil, false},
 		"a picture":              {picture, "", compute.Usage{Input: 1, Output: 1}, nil, true},

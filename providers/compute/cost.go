@@ -68,6 +68,15 @@ func (u Usage) counts(kind Kind, bytes int64) bool {
 	return (bytes == 0 || u.Output > 0) && !Exceeds(bytes, u.Output)
 }
 
+// fits reports whether so many tokens fit into the contexts that req can fill.
+func (u Usage) fits(req Request) bool {
+	if max(u.Input, u.Output) <= maxContext {
+		return true
+	}
+	l, err := req.Load(0, func(string) bool { return true })
+	return err == nil && max(u.Input, u.Output) <= saturated(max(l.Answers, 1), maxContext)
+}
+
 // judged is u, which a driver says that req was whose answer has so many bytes as
 // yet, or an estimate if that cannot be. Nothing at all may be what an answer
 // without a byte used that did not come to its end.
@@ -76,7 +85,7 @@ func (u Usage) judged(req Request, bytes int, ended bool) Usage {
 	switch {
 	case u == (Usage{}) && bytes == 0 && !ended:
 		return u
-	case negative, !u.Estimated && !u.counts(req.Kind, int64(bytes)):
+	case negative, !u.Estimated && (!u.counts(req.Kind, int64(bytes)) || !u.fits(req)):
 		e := Estimate(req, bytes)
 		e.Percent = u.Percent
 		return e
