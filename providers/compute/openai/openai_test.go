@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -90,6 +91,36 @@ func TestBodyGoesOutAsItIs(t *testing.T) {
 	}
 	if got, want := <-s.bodies, body+`,"stream":true,"stream_options":{"include_usage":true}}`; got != want {
 		t.Errorf("sent %s\nwant %s", got, want)
+	}
+}
+
+// However a client asks for a stream, its usage is asked for.
+func TestUsageIsAskedFor(t *testing.T) {
+	for options, want := range map[string]string{
+		"null": `{"include_usage":true}`, "{}": `{"include_usage":true}`, `{"include_usage":false}`: `{"include_usage":true}`,
+		`{"include_obfuscation":false}`: `{"include_obfuscation":false,"include_usage":true}`,
+	} {
+		s := newServer(t)
+		req := parse(t, `{"model":"gpt-test","messages":[{"role":"user","content":"hi"}],"stream_options":`+options+`}`)
+		if _, _, err := run(t, provider(t, s.URL), req); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-s.bodies; !strings.Contains(got, `"stream_options":`+want) {
+			t.Errorf("%s: the body is %s", options, got)
+		}
+	}
+}
+
+// An answer that is an error, and says what it used, is billed like another.
+func TestAnErrorThatUsedSomething(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"error":{"message":"no"},"usage":{"prompt_tokens":40,"completion_tokens":60,"total_tokens":100}}`)
+	}))
+	t.Cleanup(server.Close)
+	_, got, err := run(t, provider(t, server.URL), compute.Ask("gpt-test", "hi"))
+	if want := (compute.Usage{Input: 40, Output: 60}); fsys.CodeOf(err) != fsys.Unavailable || got != want {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
 

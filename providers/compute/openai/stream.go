@@ -13,15 +13,19 @@ import (
 	"agent9/providers/compute/httpapi"
 )
 
-// stream asks for an answer in pieces.
+// stream asks for an answer in pieces, and for its usage, whatever other options req
+// has: without it nobody knows what it cost.
 func (p *Provider) stream(ctx context.Context, path string, req compute.Request, emit func(compute.Chunk) error) (compute.Usage, error) {
 	const options = "stream_options"
 	body := req.Body.Set("stream", true)
-	ours := !body.Has(options)
-	if ours {
-		body = body.Set(options, struct {
-			IncludeUsage bool `json:"include_usage"`
-		}{true})
+	asked := map[string]json.RawMessage{}
+	ours := !body.Has(options) || json.Unmarshal(body.Get(options), &asked) == nil
+	if ours { // else the server says what is wrong with them
+		if asked == nil {
+			asked = map[string]json.RawMessage{}
+		}
+		asked["include_usage"] = json.RawMessage("true")
+		body = body.Set(options, asked)
 	}
 	res, err := p.post(ctx, path, body)
 	if r := (*httpapi.Refusal)(nil); ours && errors.As(err, &r) && r.Status < 500 && strings.Contains(r.Message, options) {

@@ -51,7 +51,11 @@ func (p *Provider) take(ctx context.Context, req compute.Request, res *http.Resp
 		return used, httpapi.NotAnAnswer(err)
 	}
 	if r.Error != nil && string(r.Error) != "null" {
-		return compute.Usage{}, fsys.E(fsys.Unavailable, "the server says: "+p.api.Message(raw))
+		used = compute.Usage{}
+		if r.Usage != nil { // which it bills all the same
+			used = r.Usage.Usage(req.Kind)
+		}
+		return used, fsys.E(fsys.Unavailable, "the server says: "+p.api.Message(raw))
 	}
 	size := 0
 	for _, c := range r.Choices {
