@@ -7,9 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"net/url"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // forms are the ways in which secret may be written.
@@ -27,12 +27,19 @@ func forms(secret []byte) [][]byte {
 	}
 	all = append(all, escaped(secret)...)
 	all = append(all, quoted(string(secret))...)
+	if len(secret) <= longest {
+		all = append(all, coded(secret)...)
+	}
 	forms := make([][]byte, len(all))
 	for i, f := range all {
 		forms[i] = []byte(f)
 	}
 	return forms
 }
+
+// longest is how long a secret is at most that is looked for byte by byte: a key or a
+// password, and not a file.
+const longest = 1 << 10
 
 // within is what there is of secret in base64 when so many bytes (from 0 to 2)
 // of a group come before it, whatever they are and whatever follows.
@@ -41,19 +48,76 @@ func within(coding *base64.Encoding, secret []byte, before int) string {
 	return text[(before*8+5)/6 : (before+len(secret))*8/6]
 }
 
+// urlKeeps are what programs leave as it is in URLs beside letters and digits; "all"
+// is nothing at all.
+var urlKeeps = []string{
+	"-_.~",                       // RFC 3986; Python's quote with safe=''
+	"-_.~/",                      // Python's quote
+	"-_.",                        // PHP's urlencode
+	"*-._",                       // URLSearchParams, forms of HTML
+	"-_.!~*'()",                  // encodeURIComponent
+	"-_.!~*'();/?:@&=+$,#",       // encodeURI
+	"-_.~!$&'()*+,;=",            // a userinfo or a segment of a path, by RFC 3986
+	"-_.~$&+=:@",                 // Go's PathEscape
+	"-_.~!$%&'()*+,",             // a userinfo in browsers
+	"-_.~!$%&'()*+,;=:@/[]|^",    // a path in browsers
+	"-_.~!$%&()*+,;=:@/?[]|^`{}", // a query in browsers
+	"all",
+}
+
+// percent is secret with all bytes but letters, digits and kept as %XX.
+func percent(secret []byte, kept string) string {
+	text := make([]byte, 0, 3*len(secret))
+	for _, c := range secret {
+		word := c < 0x80 && (unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c)))
+		if kept != "all" && (word || strings.IndexByte(kept, c) >= 0) {
+			text = append(text, c)
+		} else {
+			text = fmt.Appendf(text, "%%%02X", c)
+		}
+	}
+	return string(text)
+}
+
+// coded is each byte of secret in a form of its own, and bytes as Python shows them.
+func coded(secret []byte) []string {
+	var all []string
+	for _, form := range []string{`\x%02x`, `\x%02X`, `\u%04x`, `\u%04X`, `&#%d;`, `&#x%x;`, `&#x%X;`, `\%03o`} {
+		var text []byte
+		for _, c := range secret {
+			text = fmt.Appendf(text, form, c)
+		}
+		all = append(all, string(text))
+	}
+	for _, quote := range []string{"", "'", `"`} {
+		var text []byte
+		for _, c := range secret {
+			switch {
+			case c == '\\', quote != "" && c == quote[0]:
+				text = append(text, '\\', c)
+			case c == '\t':
+				text = append(text, `\t`...)
+			case c < ' ' || c >= 0x7f:
+				text = fmt.Appendf(text, `\x%02x`, c)
+			default:
+				text = append(text, c)
+			}
+		}
+		all = append(all, string(text))
+	}
+	return all
+}
+
 // escaped is secret as it is written in URLs and in JSON.
 func escaped(secret []byte) []string {
-	query := url.QueryEscape(string(secret))
-	path := url.PathEscape(string(secret))
-	whole := make([]byte, 0, 3*len(secret))
-	for _, c := range secret {
-		whole = fmt.Appendf(whole, "%%%02X", c)
+	var all []string
+	for i, kept := range urlKeeps {
+		if len(secret) > longest && i > 1 && kept != "all" {
+			continue
+		}
+		text := percent(secret, kept)
+		all = append(all, text, lowerHex(text), strings.ReplaceAll(text, "%20", "+"))
 	}
-	all := []string{query, path, string(whole)}
-	for _, text := range all {
-		all = append(all, lowerHex(text))
-	}
-	all = append(all, strings.ReplaceAll(query, "+", "%20")) // encodeURIComponent
 	var plain bytes.Buffer
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)

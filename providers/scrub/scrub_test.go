@@ -16,6 +16,37 @@ import (
 const token = `gh?_"s3cr3t/tök+en\&<01`
 
 // Every form of a secret is found, wherever the text that came is cut.
+// What programs in Python and JavaScript, and browsers, make of secrets in URLs, in
+// messages and in exceptions.
+func TestFormsOfOthers(t *testing.T) {
+	for secret, forms := range map[string][]string{
+		"wJalrXUtn+FEMI/K7MDENG/bPxRfiCY=": {
+			"wJalrXUtn%2BFEMI/K7MDENG/bPxRfiCY%3D",     // quote(s)
+			"wJalrXUtn%2bFEMI%2fK7MDENG%2fbPxRfiCY%3d", // in small letters
+			"wJalrXUtn+FEMI%2FK7MDENG%2FbPxRfiCY%3D",   // new URL().password
+			"wJalrXUtn+FEMI/K7MDENG/bPxRfiCY=",         // encodeURI
+		},
+		"a!b(c)*d~e'f g": {
+			"a!b(c)*d~e'f%20g",           // encodeURIComponent
+			"a%21b%28c%29*d%7Ee%27f+g",   // URLSearchParams
+			"a%21b%28c%29%2Ad~e%27f%20g", // quote(s, safe='')
+		},
+		"p@ss wörd": {
+			`p@ss w\xc3\xb6rd`, // repr(s.encode())
+			"p%40ss+w%C3%B6rd", // a form
+			`\x70\x40\x73\x73\x20\x77\xc3\xb6\x72\x64`,
+			"&#112;&#64;&#115;&#115;&#32;&#119;&#195;&#182;&#114;&#100;",
+		},
+	} {
+		s := New([]byte(secret))
+		for _, form := range forms {
+			if got := string(s.Bytes([]byte("a " + form + " b"))); got != "a "+Mark+" b" {
+				t.Errorf("%s as %s: got %s", secret, form, got)
+			}
+		}
+	}
+}
+
 func TestEveryForm(t *testing.T) {
 	b64, b64url := base64.StdEncoding, base64.URLEncoding
 	quoted, err := json.Marshal(token)
