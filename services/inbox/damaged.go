@@ -17,9 +17,13 @@ import (
 // damaged, the event inbox.damaged says so once, and the error is
 // store.ErrDamaged.
 func (in *Inbox) line(ctx context.Context, id string, at uint64) ([]byte, error) {
-	line, err := in.st.Get(ctx, lineKey(id))
+	l, err := store.GetJSON[letter](ctx, in.st, letterKey(id))
+	if err == nil && (l.Queue != waiting || l.Place != at) {
+		return nil, fsys.NotExist // it went since the list was read, and can be had back elsewhere
+	}
+	var line []byte
 	if err == nil {
-		_, err = in.st.Get(ctx, letterKey(id))
+		line, err = in.st.Get(ctx, lineKey(id))
 	}
 	if store.IsDamaged(err) && in.markDamaged(at) {
 		nerr := in.st.Update(ctx, func(tx store.Store) error {
