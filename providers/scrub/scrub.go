@@ -1,9 +1,10 @@
 // Package scrub takes secrets out of what others say, in every form in which
 // programs commonly repeat one: as it is, in hexadecimal (also with one space or
 // colon between bytes), in base64 wherever in the encoded text it begins (so that
-// user:token is found too), in URLs, JSON and HTML, and quoted as by shells and
-// Python. A line break within one of these, as programs put it after so many
-// columns, hides nothing.
+// user:token is found too), and between the quotes of shells; each of these with
+// any bytes, and any others left, as %XX, as an escape after a backslash (JSON,
+// C, Python, shells), or as an entity of HTML. A line break within one of these,
+// as programs put it after so many columns, hides nothing.
 //
 // It is against what happens by accident. A program that has a secret, and wants
 // it to be seen, finds a form that is not looked for.

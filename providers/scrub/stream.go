@@ -1,7 +1,8 @@
 package scrub
 
 // A Stream takes secrets out of text that comes in pieces, wherever these end.
-// It holds back no more than the longest form of a secret, with line breaks.
+// It holds back no more than the longest form of a secret, with line breaks and
+// each byte of it as an escape.
 type Stream struct {
 	s      *Scrubber
 	at     int32
@@ -10,6 +11,9 @@ type Stream struct {
 	count  int64   // of solids that came
 	spans  []span  // of secrets among what is held, in order and apart
 	seen   bool    // what was released last was of a secret
+	keep   int     // how many of the last solids may be of a secret
+
+	readings [len(escapes)]reading
 }
 
 // A solid is a byte that is no line break, and the line breaks before it.
@@ -23,7 +27,13 @@ type solid struct {
 type span struct{ from, to int64 }
 
 // Stream begins one. That of the nil Scrubber lets everything pass.
-func (s *Scrubber) Stream() *Stream { return &Stream{s: s} }
+func (s *Scrubber) Stream() *Stream {
+	t := &Stream{s: s}
+	for i, e := range escapes {
+		t.readings[i].escape = e
+	}
+	return t
+}
 
 const (
 	// maxBreaks is how many line breaks may follow one another in a secret.
@@ -47,7 +57,7 @@ func (t *Stream) Next(p []byte) []byte {
 			out = t.solid(out, c)
 		}
 	}
-	if t.s.nodes[t.at].depth <= unheld {
+	if t.keep <= unheld {
 		out = t.release(out, 0)
 	}
 	return out
@@ -58,41 +68,61 @@ func (t *Stream) End() []byte {
 	if t.s == nil {
 		return nil
 	}
-	out := t.release(nil, 0)
-	t.at, t.seen = 0, false
+	return t.rest(nil)
+}
+
+// rest releases all that is held, and begins anew.
+func (t *Stream) rest(out []byte) []byte {
+	for i := range t.readings {
+		if r := &t.readings[i]; r.apart {
+			r.decode(t, true)
+			r.apart = false
+		}
+	}
+	out = t.release(out, 0)
+	t.at, t.keep, t.seen = 0, 0, false
 	return out
 }
 
 func (t *Stream) lineBreak(out []byte, c byte) []byte {
-	if t.at != 0 && len(t.breaks) < maxBreaks {
+	if t.keep != 0 && len(t.breaks) < maxBreaks {
 		t.breaks = append(t.breaks, c)
 		return out
 	}
-	out = append(t.release(out, 0), c)
-	t.at, t.seen = 0, false
-	return out
+	return append(t.rest(out), c)
 }
 
 func (t *Stream) solid(out []byte, c byte) []byte {
-	if t.at = t.s.step(t.at, c); t.at == 0 {
-		out = append(t.release(out, 0), c)
-		t.count, t.seen = t.count+1, false
-		return out
-	}
-	b := solid{by: c}
-	copy(b.breaks[:], t.breaks)
-	t.held, t.breaks, t.count = append(t.held, b), t.breaks[:0], t.count+1
-	n := t.s.nodes[t.at]
+	before := t.at
+	t.at = t.s.step(before, c)
+	n := &t.s.nodes[t.at]
+	t.count, t.keep = t.count+1, int(n.depth)
 	if n.longest > 0 {
 		t.hide(span{t.count - int64(n.longest), t.count})
 	}
-	return t.release(out, int(n.depth))
+	for i := range t.readings {
+		if r := &t.readings[i]; r.apart || c == r.intro {
+			r.next(t, before, c)
+			if r.apart {
+				t.keep = max(t.keep, int(r.held(t)))
+			}
+		}
+	}
+	if t.keep == 0 && len(t.held) == 0 {
+		t.seen = false
+		return append(out, c)
+	}
+	b := solid{by: c}
+	copy(b.breaks[:], t.breaks)
+	t.held, t.breaks = append(t.held, b), t.breaks[:0]
+	return t.release(out, t.keep)
 }
 
-// hide notes a secret that ends with what came last.
+// hide notes a secret that ends with what came last, or was decided last.
 func (t *Stream) hide(new span) {
 	for n := len(t.spans); n > 0 && t.spans[n-1].to >= new.from; n-- {
-		new.from = min(new.from, t.spans[n-1].from)
+		last := t.spans[n-1]
+		new = span{min(new.from, last.from), max(new.to, last.to)}
 		t.spans = t.spans[:n-1]
 	}
 	t.spans = append(t.spans, new)
