@@ -330,6 +330,12 @@ func (in inBox) linksOut(dir fsys.Node) {
 		if want := in.sh("cat /etc/passwd"); want.exit.Code == 0 && string(passwd) != want.out {
 			in.Errorf("a link to /etc/passwd: %q, %v; a program reads %q", passwd, perr, want.out)
 		}
+		if perr == nil {
+			h, err := mustWalk(in.T, dir, "passwd").Open(ctx, fsys.Write)
+			if fsys.CodeOf(err) != fsys.Permission {
+				in.Errorf("writing through a link to a file of the image: %v, %v", h, err)
+			}
+		}
 		return
 	}
 	if fsys.CodeOf(perr) != fsys.Permission {

@@ -111,7 +111,7 @@ func Codes() []Code {
 // 9P2000.L needs it.
 func CodeOfErrno(errno uint32) Code {
 	switch errno {
-	case 1: // EPERM
+	case 1, 30: // EPERM, EROFS
 		return Permission
 	case 125: // ECANCELED
 		return Canceled

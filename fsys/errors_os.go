@@ -23,6 +23,9 @@ var osErrors = []struct {
 	{syscall.EINVAL, Invalid},
 	{syscall.EFBIG, TooLarge},
 	{syscall.EBUSY, Busy},
+	{syscall.ETXTBSY, Busy},
+	{syscall.EROFS, Permission},
+	{syscall.ELOOP, Invalid},
 	{syscall.EINTR, Canceled},
 	{syscall.ETIMEDOUT, Timeout},
 }

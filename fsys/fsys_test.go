@@ -34,6 +34,11 @@ func TestErrorsKeepTheirCode(t *testing.T) {
 	} {
 		require.Equal(t, want, fsys.CodeOf(err), "%v", err)
 	}
+	for _, errno := range []syscall.Errno{syscall.EROFS, syscall.EPERM, syscall.EACCES} {
+		err := &os.PathError{Err: errno}
+		require.Equal(t, fsys.Permission, fsys.CodeOf(err), "%v", err)
+		require.Equal(t, fsys.Permission, fsys.CodeOfErrno(uint32(errno)), "%v", err)
+	}
 	require.Equal(t, "who knows", fsys.ReasonOf(errors.New("who knows")))
 	require.Empty(t, fsys.ReasonOf(fsys.Permission))
 }

@@ -3,7 +3,8 @@
 // A terminal obeys control characters: the sequences that begin with ESC or
 // with one of U+0080 to U+009F move the cursor, name the window, hide text and
 // make links; a carriage return writes over a line; a bidi control shows text in
-// another order than it has. None of them, and no byte that is not UTF-8, comes
+// another order than it has; a character of no width, as U+FEFF, makes two names look
+// alike. None of them, and no byte that is not UTF-8, comes
 // out of a [Writer] or a [Line]: a space, or U+FFFD, is there instead.
 package plain
 
@@ -21,7 +22,9 @@ import (
 
 // obeyed reports whether a terminal does something else with r than show it.
 func obeyed(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+	const nonJoiner, joiner = '\u200c', '\u200d' // Persian and emoji are written with them
+	hidden := unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || hidden && r != nonJoiner && r != joiner
 }
 
 // Line is text as a terminal shows it, on one line.

@@ -9,17 +9,21 @@ import (
 
 // attacks are what a terminal would obey, each with what is shown of it.
 var attacks = map[string]string{
-	"\x1b[31mred":                     " [31mred",
-	"\x1b]0;title\x07":                " ]0;title ",
-	"\x1b]8;;http://evil\x1b\\link":   " ]8;;http://evil \\link",
-	"\u009b31mred":                    " 31mred",
-	"\x9b31mred":                      "\ufffd31mred",
-	"\xff\xfe":                        "\ufffd\ufffd",
-	"paid\rnot paid":                  "paid not paid",
-	"abc\b\b\x7f\x7f":                 "abc    ",
-	"\u202egpj.exe\u2066\u200f":       " gpj.exe  ",
-	"a\u2028b\u2029c\x0b\x0c\x00\x0e": "a b c    ",
-	"plain, ü 漢 👩‍💻":                  "plain, ü 漢 👩‍💻",
+	"\x1b[31mred":                             " [31mred",
+	"\x1b]0;title\x07":                        " ]0;title ",
+	"\x1b]8;;http://evil\x1b\\link":           " ]8;;http://evil \\link",
+	"\u009b31mred":                            " 31mred",
+	"\x9b31mred":                              "\ufffd31mred",
+	"\xff\xfe":                                "\ufffd\ufffd",
+	"paid\rnot paid":                          "paid not paid",
+	"abc\b\b\x7f\x7f":                         "abc    ",
+	"\u202egpj.exe\u2066\u200f":               " gpj.exe  ",
+	"a\u2028b\u2029c\x0b\x0c\x00\x0e":         "a b c    ",
+	"\ufeffa\u200bb\u2060c\u00add\U000e0041e": " a b c d e",
+	"\ufff9x\u061cy":                          " x y",
+	"می\u200cخواهم":                           "می\u200cخواهم",
+	"\u06dd\u0661":                            "\u06dd\u0661",
+	"plain, ü 漢 👩‍💻":                          "plain, ü 漢 👩‍💻",
 }
 
 func TestLine(t *testing.T) {
