@@ -103,6 +103,10 @@ type Info struct {
 	// /proc/self/mountinfo: "none" but those of its own system; "engine", where
 	// the engine keeps its containers; "provider", where the daemon keeps them.
 	Paths string `json:"paths,omitempty"`
+	// Network says which network a sandbox has that is given one: its "own"; that
+	// of the machine ("host"), with all that listens there; or "scoped", that of
+	// the machine without the abstract Unix sockets of others.
+	Network string `json:"network,omitempty"`
 	// Left names what the provider could not remove: the operator has to see to
 	// it. It is in nobody's way.
 	Left []string `json:"left,omitempty"`

@@ -17,6 +17,7 @@ import (
 	"agent9/fsys"
 	"agent9/providers/containers"
 	"agent9/providers/containers/bwrap/cgroup"
+	"agent9/providers/containers/bwrap/launch"
 	"agent9/providers/containers/folder"
 )
 
@@ -76,7 +77,10 @@ func (p *Provider) Info(ctx context.Context) (containers.Info, error) {
 	}
 	info := containers.Info{
 		Driver: "bwrap", Version: c.version, Arch: runtime.GOARCH, Isolated: true, Enforced: p.engine.enforces(),
-		Disk: c.disk, Users: p.users, Paths: c.paths, Left: p.Left(),
+		Disk: c.disk, Users: p.users, Paths: c.paths, Network: "host", Left: p.Left(),
+	}
+	if launch.Scopes() {
+		info.Network = "scoped"
 	}
 	if len(p.engine.systems) > 0 {
 		info.DefaultImage = thisMachine

@@ -24,6 +24,7 @@ import (
 	"agent9/fsys"
 	"agent9/providers/containers"
 	"agent9/providers/containers/bwrap"
+	"agent9/providers/containers/bwrap/launch"
 	"agent9/providers/containers/folder/foldertest"
 )
 
@@ -426,4 +427,45 @@ func info(t *testing.T, p containers.Provider) containers.Info {
 		t.Fatal(err)
 	}
 	return i
+}
+
+// TestNetworkOfTheMachine proves what a network gives, and that info says it:
+// servers of the machine, but not its abstract Unix sockets where the kernel
+// can tell whose they are.
+func TestNetworkOfTheMachine(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip(err)
+	}
+	p := provider(t)
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	name := fmt.Sprintf("agent9-test-%d", os.Getpid())
+	abstract, err := net.Listen("unix", "@"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer abstract.Close()
+	want := map[string]string{"scoped": "tcp\nown", "host": "tcp\nabstract\nown"}[info(t, p).Network]
+	if launch.Scopes() != (info(t, p).Network == "scoped") || want == "" {
+		t.Errorf("info says %q", info(t, p).Network)
+	}
+	box := foldertest.Start(t, p, containers.Spec{Limits: containers.Limits{Network: true}})
+	got, exit := foldertest.Sh(t, box, fmt.Sprintf(`/usr/bin/python3 -c '
+import socket, os
+def dial(what, family, address):
+    try:
+        socket.socket(family).connect(address)
+        print(what)
+    except PermissionError: pass
+dial("tcp", 2, ("127.0.0.1", %d))
+dial("abstract", 1, "\0%s")
+own = socket.socket(1); own.bind("\0own-%s"); own.listen()
+dial("own", 1, "\0own-%s")
+'`, tcp.Addr().(*net.TCPAddr).Port, name, name, name))
+	if got != want {
+		t.Errorf("reached %q, %+v; want %q", got, exit, want)
+	}
 }

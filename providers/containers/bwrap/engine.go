@@ -202,14 +202,14 @@ func (e *engine) inside(r *run, place folder.Place, outside *launch.Plan) ([]str
 	}
 	command := setup.Argv(where.Helper)
 	have := e.groups.Enforces()
-	plan := launch.Plan{Argv: command, Files: setup.Measured}
+	plan := launch.Plan{Argv: command, Files: setup.Measured, Scope: l.Network && launch.Scopes()}
 	if l.PIDs > 0 && !slices.Contains(have, "pids") {
 		plan.Rlimits = append(plan.Rlimits, launch.Rlimit{Resource: unix.RLIMIT_NPROC, Max: uint64(l.PIDs + ownPIDs)})
 	}
 	if l.Memory > 0 && !slices.Contains(have, "memory") {
 		plan.Rlimits = append(plan.Rlimits, launch.Rlimit{Resource: unix.RLIMIT_DATA, Max: uint64(l.Memory) + ownData})
 	}
-	if plan.Rlimits == nil {
+	if plan.Rlimits == nil && !plan.Scope {
 		return command, nil
 	}
 	return append([]string{where.Helper}, plan.Arguments()...), nil

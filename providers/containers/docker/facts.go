@@ -45,6 +45,7 @@ func (p *Provider) Info(ctx context.Context) (containers.Info, error) {
 		Disk:         f.disk(),
 		Users:        "one",
 		Paths:        "engine",
+		Network:      "own",
 	}
 	for _, limit := range []struct {
 		name  string

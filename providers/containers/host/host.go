@@ -76,7 +76,7 @@ func (p *Provider) Info(context.Context) (containers.Info, error) {
 		return containers.Info{}, noHelper
 	}
 	return containers.Info{Driver: "host", Version: runtime.GOOS, Arch: runtime.GOARCH,
-		Disk: "walk", Users: "one", Paths: "provider", Left: p.Left(),
+		Disk: "walk", Users: "one", Paths: "provider", Network: "host", Left: p.Left(),
 	}, nil
 }
 

@@ -29,9 +29,10 @@ type Plan struct {
 	Stage   *Stage   `json:"stage,omitempty"`
 	Watch   *Watch   `json:"watch,omitempty"`
 	Rlimits []Rlimit `json:"rlimits,omitempty"`
-	Drop    *User    `json:"drop,omitempty"` // whom to become; nil: stay
-	Files   int      `json:"files"`          // how many the program is given beyond 0, 1 and 2
-	Argv    []string `json:"argv"`           // the program, by its path
+	Drop    *User    `json:"drop,omitempty"`  // whom to become; nil: stay
+	Scope   bool     `json:"scope,omitempty"` // see [Scopes]
+	Files   int      `json:"files"`           // how many the program is given beyond 0, 1 and 2
+	Argv    []string `json:"argv"`            // the program, by its path
 }
 
 // Arguments returns the command line with which cmd/a9 follows the plan.
@@ -86,6 +87,11 @@ func Run(plan string) error {
 	}
 	if err := p.Drop.become(); err != nil {
 		return fmt.Errorf("giving up rights: %w", err)
+	}
+	if p.Scope {
+		if err := scope(); err != nil {
+			return err
+		}
 	}
 	// What the daemon itself was given by mistake goes no further.
 	if err := unix.CloseRange(uint(3+p.Files), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
