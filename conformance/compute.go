@@ -14,13 +14,13 @@ import (
 	"unicode/utf8"
 
 	"agent9/fsys"
-	"agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // Compute is a provider under test, and what it is known to do.
 type Compute struct {
 	// Provider is ready to be asked.
-	Provider compute.Provider
+	Provider models.Provider
 	// Model is the one to ask; empty leaves the choice to the provider.
 	Model string
 	// Say is a message whose answer is Want. With an empty Want the answer
@@ -92,15 +92,15 @@ func (c Compute) defaults() Compute {
 }
 
 func (c Compute) models(ctx context.Context) error {
-	models, err := c.Provider.Models(ctx)
+	list, err := c.Provider.Models(ctx)
 	if err != nil {
 		return fmt.Errorf("Models: %w", err)
 	}
-	if len(models) == 0 {
+	if len(list) == 0 {
 		return errors.New("Models: there is none; a provider that cannot tell has \"*\"")
 	}
 	seen := map[string]bool{}
-	for _, m := range models {
+	for _, m := range list {
 		switch {
 		case m.Name == "":
 			return errors.New("Models: one has no name")
@@ -109,10 +109,10 @@ func (c Compute) models(ctx context.Context) error {
 		}
 		seen[m.Name] = true
 	}
-	if _, ok := (compute.Catalog{Models: models}).Find(c.Model); c.Model != "" && !ok {
+	if _, ok := (models.Catalog{Models: list}).Find(c.Model); c.Model != "" && !ok {
 		return fmt.Errorf("Models: %q, which can be asked, is not there", c.Model)
 	}
-	if !slices.Contains(compute.InfoOf(c.Provider).Kinds, compute.Chat) {
+	if !slices.Contains(models.InfoOf(c.Provider).Kinds, models.Chat) {
 		return errors.New("Info: chat is not among the kinds")
 	}
 	return nil
@@ -121,16 +121,16 @@ func (c Compute) models(ctx context.Context) error {
 // ran is what one Run did.
 type ran struct {
 	text   string
-	chunks []compute.Chunk
-	usage  compute.Usage
+	chunks []models.Chunk
+	usage  models.Usage
 	err    error
 }
 
 // run performs one request and checks what holds for every run. What emit
 // gathers is not guarded: a driver that calls it twice at a time, or after Run
 // has returned, is found by the race detector.
-func (c Compute) run(ctx context.Context, say string, emit func(compute.Chunk) error) (r ran, finding error) {
-	r.usage, r.err = c.Provider.Run(ctx, compute.Ask(c.Model, say), func(chunk compute.Chunk) error {
+func (c Compute) run(ctx context.Context, say string, emit func(models.Chunk) error) (r ran, finding error) {
+	r.usage, r.err = c.Provider.Run(ctx, models.Ask(c.Model, say), func(chunk models.Chunk) error {
 		if chunk.Text != "" && !utf8.ValidString(chunk.Text) && utf8.ValidString(c.Want) {
 			finding = fmt.Errorf("a chunk has a part of a character: %q", chunk.Text)
 		}
@@ -163,7 +163,7 @@ func (c Compute) answer(ctx context.Context) error {
 	case r.usage.Input == 0 || r.usage.Output == 0:
 		return fmt.Errorf("the usage of an answer is %+v, want tokens in and out", r.usage)
 	}
-	finished := slices.ContainsFunc(r.chunks, func(c compute.Chunk) bool { return c.Finish != "" })
+	finished := slices.ContainsFunc(r.chunks, func(c models.Chunk) bool { return c.Finish != "" })
 	if !finished {
 		return errors.New("no chunk has a finish reason")
 	}
@@ -177,7 +177,7 @@ func (c Compute) result(ctx context.Context) error {
 	if finding != nil || r.err != nil {
 		return errors.Join(finding, r.err)
 	}
-	a := compute.NewAnswer(compute.Ask(c.Model, c.Say))
+	a := models.NewAnswer(models.Ask(c.Model, c.Say))
 	var result json.RawMessage
 	for i, chunk := range r.chunks {
 		if err := a.Add(chunk); err != nil {
@@ -213,7 +213,7 @@ type outcome struct {
 	finding error
 }
 
-func (c Compute) start(ctx context.Context, say string, emit func(compute.Chunk) error) <-chan outcome {
+func (c Compute) start(ctx context.Context, say string, emit func(models.Chunk) error) <-chan outcome {
 	over := make(chan outcome, 1)
 	go func() {
 		r, finding := c.run(ctx, say, emit)
@@ -237,7 +237,7 @@ func (c Compute) end(over <-chan outcome, why string) (outcome, error) {
 func (c Compute) stopped(ctx context.Context, stop context.CancelFunc, code fsys.Code) error {
 	begun := make(chan struct{})
 	var once sync.Once
-	over := c.start(ctx, c.Slow, func(chunk compute.Chunk) error {
+	over := c.start(ctx, c.Slow, func(chunk models.Chunk) error {
 		if chunk.Text != "" {
 			once.Do(func() { close(begun) })
 		}
@@ -291,7 +291,7 @@ func (c Compute) emitFails(ctx context.Context) error {
 	enough := errors.New("enough")
 	var calls atomic.Int32
 	failed := make(chan struct{})
-	over := c.start(ctx, c.Slow, func(chunk compute.Chunk) error {
+	over := c.start(ctx, c.Slow, func(chunk models.Chunk) error {
 		if calls.Add(1) == 1 {
 			close(failed)
 			return enough

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // embeddings checks that one text becomes one vector, in OpenAI's form.
@@ -15,15 +15,15 @@ func (c Compute) embeddings(ctx context.Context) error {
 	if c.Embed == "" {
 		return nil
 	}
-	if !slices.Contains(compute.InfoOf(c.Provider).Kinds, compute.Embeddings) {
+	if !slices.Contains(models.InfoOf(c.Provider).Kinds, models.Embeddings) {
 		return errors.New("Info: embeddings is not among the kinds")
 	}
-	req, err := compute.ParseRequest(compute.Embeddings, compute.Body{}.Set("model", c.Embed).Set("input", "some text"))
+	req, err := models.ParseRequest(models.Embeddings, models.Body{}.Set("model", c.Embed).Set("input", "some text"))
 	if err != nil {
 		return err
 	}
 	var result json.RawMessage
-	usage, err := c.Provider.Run(ctx, req, func(chunk compute.Chunk) error {
+	usage, err := c.Provider.Run(ctx, req, func(chunk models.Chunk) error {
 		result = chunk.Result
 		return nil
 	})

@@ -14,21 +14,21 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 // Containers is a provider of sandboxes under test, and what it is known to
 // do. What its Info says is believed, and checked. An image must have sh and
 // the usual tools, as busybox is.
 type Containers struct {
-	Provider containers.Provider
+	Provider sandboxes.Provider
 	// Image is what the sandboxes are made of; empty is the default.
 	Image string
 	// Missing is an image that is nowhere; empty if the provider has none.
 	Missing string
 	// Again returns another provider on the same engine, as after a restart of
 	// the daemon.
-	Again func(t *testing.T) containers.Provider
+	Again func(t *testing.T) sandboxes.Provider
 	// Crash ends the run of a sandbox as if the engine had died; nil if that
 	// cannot be done.
 	Crash func(t *testing.T, id string)
@@ -51,9 +51,9 @@ func TestContainers(t *testing.T, c Containers) {
 	if err != nil {
 		t.Fatalf("Info: %v", err)
 	}
-	s := &sandboxes{Containers: c, info: info, runner: containers.NewRunner("test", c.Provider)}
+	s := &fixture{Containers: c, info: info, runner: sandboxes.NewRunner("test", c.Provider)}
 	t.Run("shared", func(t *testing.T) {
-		box := s.create(t, containers.Spec{Skills: []containers.File{{Name: "sums.md", Data: []byte(skill)}}})
+		box := s.create(t, sandboxes.Spec{Skills: []sandboxes.File{{Name: "sums.md", Data: []byte(skill)}}})
 		for _, rule := range slices.Concat(execRules, terminalRules, fileRules, callRules, killRules) {
 			t.Run(rule.name, func(t *testing.T) { rule.check(inBox{t, s, box}) })
 		}
@@ -71,11 +71,11 @@ func TestContainers(t *testing.T, c Containers) {
 // skill is a file that is in the shared sandbox.
 const skill = "---\nname: sums\n---\nAdd up.\n"
 
-// sandboxes is a provider with what is known of it.
-type sandboxes struct {
+// A fixture is a provider with what is known of it.
+type fixture struct {
 	Containers
-	info   containers.Info
-	runner *containers.Runner
+	info   sandboxes.Info
+	runner *sandboxes.Runner
 }
 
 // A boxRule is checked in a sandbox that others use too.
@@ -87,13 +87,13 @@ type boxRule struct {
 // A sandboxRule makes its own sandboxes.
 type sandboxRule struct {
 	name  string
-	check func(t *testing.T, s *sandboxes)
+	check func(t *testing.T, s *fixture)
 }
 
-func (s *sandboxes) enforces(limit string) bool { return slices.Contains(s.info.Enforced, limit) }
+func (s *fixture) enforces(limit string) bool { return slices.Contains(s.info.Enforced, limit) }
 
 // create makes a sandbox that is gone when the test has ended.
-func (s *sandboxes) create(t *testing.T, spec containers.Spec) *containers.Box {
+func (s *fixture) create(t *testing.T, spec sandboxes.Spec) *sandboxes.Box {
 	t.Helper()
 	if spec.Image == "" {
 		spec.Image = s.Image
@@ -108,7 +108,7 @@ func (s *sandboxes) create(t *testing.T, spec containers.Spec) *containers.Box {
 	return box
 }
 
-func (s *sandboxes) remove(t *testing.T, box *containers.Box) {
+func (s *fixture) remove(t *testing.T, box *sandboxes.Box) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), s.Bound)
 	defer cancel()
 	if err := box.Remove(ctx); err != nil && fsys.CodeOf(err) != fsys.NotExist {
@@ -119,19 +119,19 @@ func (s *sandboxes) remove(t *testing.T, box *containers.Box) {
 // inBox is a test with a sandbox.
 type inBox struct {
 	*testing.T
-	s   *sandboxes
-	box *containers.Box
+	s   *fixture
+	box *sandboxes.Box
 }
 
 // A result is what a command did.
 type result struct {
 	out, err string
 	all      string // both, as they came
-	exit     containers.Exit
+	exit     sandboxes.Exit
 }
 
 // exec runs a command and fails the test if there is no exit.
-func (in inBox) exec(cmd containers.Command, streams containers.Streams) result {
+func (in inBox) exec(cmd sandboxes.Command, streams sandboxes.Streams) result {
 	in.Helper()
 	r, err := in.try(in.Context(), cmd, streams)
 	if err != nil {
@@ -140,7 +140,7 @@ func (in inBox) exec(cmd containers.Command, streams containers.Streams) result 
 	return r
 }
 
-func (in inBox) try(ctx context.Context, cmd containers.Command, streams containers.Streams) (result, error) {
+func (in inBox) try(ctx context.Context, cmd sandboxes.Command, streams sandboxes.Streams) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, in.s.Bound)
 	defer cancel()
 	var outs [3]bytes.Buffer
@@ -160,11 +160,11 @@ func (in inBox) try(ctx context.Context, cmd containers.Command, streams contain
 // sh runs a script.
 func (in inBox) sh(script string, args ...string) result {
 	in.Helper()
-	return in.exec(shell(script, args...), containers.Streams{})
+	return in.exec(shell(script, args...), sandboxes.Streams{})
 }
 
-func shell(script string, args ...string) containers.Command {
-	return containers.Command{Argv: append([]string{"sh", "-c", script, "sh"}, args...)}
+func shell(script string, args ...string) sandboxes.Command {
+	return sandboxes.Command{Argv: append([]string{"sh", "-c", script, "sh"}, args...)}
 }
 
 // must is sh for a script that succeeds, and returns its output.
@@ -205,7 +205,7 @@ type background struct {
 }
 
 // start runs a command until the test ends it, or ends.
-func (in inBox) start(cmd containers.Command, streams containers.Streams) (b *background, cancel context.CancelFunc) {
+func (in inBox) start(cmd sandboxes.Command, streams sandboxes.Streams) (b *background, cancel context.CancelFunc) {
 	ctx, cancel := context.WithCancel(in.Context())
 	b = &background{over: make(chan struct{}), said: make(chan string, 1000)}
 	streams.Out = func(_ int, p []byte) error {
@@ -258,7 +258,7 @@ func Helper(t testing.TB) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("the helper cannot be built: %v\n%s", err, out)
 	}
-	if _, err := containers.CheckHelper(path, runtime.GOOS, runtime.GOARCH); err != nil {
+	if _, err := sandboxes.CheckHelper(path, runtime.GOOS, runtime.GOARCH); err != nil {
 		t.Fatal(err)
 	}
 	return path

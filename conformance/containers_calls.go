@@ -10,7 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/ninep"
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 var callRules = []boxRule{
@@ -107,7 +107,7 @@ func (in inBox) patientCaller() {
 	if in.box.Where().Socket == "" || in.box.Where().Helper == "" {
 		in.Skip("there is no program in the sandbox to dial the agent with")
 	}
-	b, _ := in.start(shell("echo ready; a9 cat x"), containers.Streams{})
+	b, _ := in.start(shell("echo ready; a9 cat x"), sandboxes.Streams{})
 	b.until(in, "ready")
 	in.serve(fsys.NewTable(fsys.Entry{Name: "x", Node: fsys.Const("after all\n")}))
 	b.until(in, "after all")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 var execRules = []boxRule{
@@ -48,7 +48,7 @@ func (in inBox) exitCodes() {
 		}
 	}
 	for argv, code := range map[string]int{"no-such-program": 127, "/no/such/program": 127, "./not-executable": 126, "/": 126} {
-		r := in.exec(containers.Command{Argv: []string{argv}}, containers.Streams{})
+		r := in.exec(sandboxes.Command{Argv: []string{argv}}, sandboxes.Streams{})
 		if r.exit.Code != code || !strings.Contains(r.err, path.Base(argv)) {
 			in.Errorf("%s: %+v, %q, want code %d and a reason", argv, r.exit, r.err, code)
 		}
@@ -97,7 +97,7 @@ func (in inBox) muchOutput() {
 	const most = 32 << 20
 	begun := time.Now()
 	n := 0
-	exit, err := in.box.Exec(in.Context(), shell(fmt.Sprintf("head -c %d /dev/zero", most)), containers.Streams{
+	exit, err := in.box.Exec(in.Context(), shell(fmt.Sprintf("head -c %d /dev/zero", most)), sandboxes.Streams{
 		Out: func(_ int, p []byte) error { n += len(p); return nil },
 	})
 	if err != nil || exit.Code != 0 || n != most {
@@ -115,7 +115,7 @@ func (in inBox) slowReader() {
 	var once sync.Once
 	over := make(chan error, 1)
 	go func() {
-		_, err := in.box.Exec(in.Context(), shell(fmt.Sprintf("head -c %d /dev/zero", most)), containers.Streams{
+		_, err := in.box.Exec(in.Context(), shell(fmt.Sprintf("head -c %d /dev/zero", most)), sandboxes.Streams{
 			Out: func(_ int, p []byte) error {
 				once.Do(func() { close(arrived) })
 				<-gate
@@ -141,7 +141,7 @@ func (in inBox) slowReader() {
 
 func (in inBox) stdin() {
 	for _, input := range []string{"", "one line\n", "no newline", string(everyByte())} {
-		r := in.exec(containers.Command{Argv: []string{"cat"}}, containers.Streams{Stdin: strings.NewReader(input)})
+		r := in.exec(sandboxes.Command{Argv: []string{"cat"}}, sandboxes.Streams{Stdin: strings.NewReader(input)})
 		if r.out != input || r.exit.Code != 0 {
 			in.Errorf("%d bytes of input came back as %d, %+v", len(input), len(r.out), r.exit)
 		}
@@ -152,7 +152,7 @@ func (in inBox) stdin() {
 	// As it comes, not when it ends.
 	reader, writer := io.Pipe()
 	defer writer.Close()
-	b, _ := in.start(shell("while read x; do echo got $x; done; echo end"), containers.Streams{Stdin: reader})
+	b, _ := in.start(shell("while read x; do echo got $x; done; echo end"), sandboxes.Streams{Stdin: reader})
 	io.WriteString(writer, "a\n")
 	b.until(in, "got a")
 	io.WriteString(writer, "b\n")
@@ -164,7 +164,7 @@ func (in inBox) stdin() {
 
 func (in inBox) muchStdin() {
 	const most = 16 << 20
-	r := in.exec(containers.Command{Argv: []string{"wc", "-c"}}, containers.Streams{Stdin: io.LimitReader(zeros{}, most)})
+	r := in.exec(sandboxes.Command{Argv: []string{"wc", "-c"}}, sandboxes.Streams{Stdin: io.LimitReader(zeros{}, most)})
 	if strings.TrimSpace(r.out) != fmt.Sprint(most) {
 		in.Errorf("%s bytes arrived, want %d", r.out, most)
 	}
@@ -178,7 +178,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 func (in inBox) unreadStdin() {
-	r := in.exec(shell("read x; echo $x"), containers.Streams{Stdin: io.MultiReader(strings.NewReader("first\n"), zeros{})})
+	r := in.exec(shell("read x; echo $x"), sandboxes.Streams{Stdin: io.MultiReader(strings.NewReader("first\n"), zeros{})})
 	if r.out != "first\n" || r.exit.Code != 0 {
 		in.Errorf("a command that ends before its input: %q, %+v", r.out, r.exit)
 	}
@@ -186,10 +186,10 @@ func (in inBox) unreadStdin() {
 
 func (in inBox) environment() {
 	where := in.box.Where()
-	r := in.exec(containers.Command{
+	r := in.exec(sandboxes.Command{
 		Argv: []string{"sh", "-c", `echo "$A|$B|$HOME"; echo "$AGENT9_ADDR"; command -v sh >/dev/null && echo path`},
 		Env:  []string{"A=first", "A=with spaces = and é", "B="},
-	}, containers.Streams{})
+	}, sandboxes.Streams{})
 	want := "with spaces = and é||" + where.Home + "\n"
 	if where.Socket != "" {
 		want += "unix:" + where.Socket
@@ -197,7 +197,7 @@ func (in inBox) environment() {
 	if want += "\npath\n"; r.out != want {
 		in.Errorf("the environment is %q, want %q", r.out, want)
 	}
-	r = in.exec(containers.Command{Argv: []string{"sh", "-c", `echo "$A|$HOME|$TMPDIR|$AGENT9_ADDR"; command -v sh >/dev/null && echo path`}, Env: []string{"A=own"}, Bare: true}, containers.Streams{})
+	r = in.exec(sandboxes.Command{Argv: []string{"sh", "-c", `echo "$A|$HOME|$TMPDIR|$AGENT9_ADDR"; command -v sh >/dev/null && echo path`}, Env: []string{"A=own"}, Bare: true}, sandboxes.Streams{})
 	if r.out != "own|||\npath\n" {
 		in.Errorf("a bare environment is %q", r.out)
 	}
@@ -210,12 +210,12 @@ func (in inBox) directory() {
 		"": where.Workspace, "a dir/below": where.Workspace + "/a dir/below",
 		where.Tmp: where.Tmp, where.Workspace + "/a dir": where.Workspace + "/a dir",
 	} {
-		r := in.exec(containers.Command{Argv: []string{"sh", "-c", "/bin/pwd -P"}, Dir: dir}, containers.Streams{})
+		r := in.exec(sandboxes.Command{Argv: []string{"sh", "-c", "/bin/pwd -P"}, Dir: dir}, sandboxes.Streams{})
 		if strings.TrimSuffix(r.out, "\n") != want {
 			in.Errorf("in %q it is in %q, want %q; %s", dir, r.out, want, r.err)
 		}
 	}
-	r := in.exec(containers.Command{Argv: []string{"pwd"}, Dir: "no/such"}, containers.Streams{})
+	r := in.exec(sandboxes.Command{Argv: []string{"pwd"}, Dir: "no/such"}, sandboxes.Streams{})
 	if r.exit.Code == 0 || !strings.Contains(r.err, "no/such") {
 		in.Errorf("in a directory that does not exist: %+v, %q", r.exit, r.err)
 	}
@@ -224,7 +224,7 @@ func (in inBox) directory() {
 func (in inBox) arguments() {
 	args := []string{"", " ", "a b", "$HOME", "*", "'\"\\", "new\nline", "é世", "-n"}
 	cmd := shell(`for a; do printf '[%s]' "$a"; done`, args...)
-	if want, r := "["+strings.Join(args, "][")+"]", in.exec(cmd, containers.Streams{}); r.out != want {
+	if want, r := "["+strings.Join(args, "][")+"]", in.exec(cmd, sandboxes.Streams{}); r.out != want {
 		in.Errorf("the arguments came as %q, want %q", r.out, want)
 	}
 }
@@ -234,7 +234,7 @@ func (in inBox) manyAtOnce() {
 	var all sync.WaitGroup
 	for i := range most {
 		all.Go(func() {
-			r, err := in.try(in.Context(), shell("cat; echo $1 >&2; exit $1", fmt.Sprint(i)), containers.Streams{Stdin: strings.NewReader(fmt.Sprint("in ", i))})
+			r, err := in.try(in.Context(), shell("cat; echo $1 >&2; exit $1", fmt.Sprint(i)), sandboxes.Streams{Stdin: strings.NewReader(fmt.Sprint("in ", i))})
 			if err != nil || r.exit.Code != i || r.out != fmt.Sprint("in ", i) || r.err != fmt.Sprintln(i) {
 				in.Errorf("command %d: %+v, %q, %q, %v", i, r.exit, r.out, r.err, err)
 			}
@@ -256,13 +256,13 @@ func (in inBox) leftBehind() {
 
 func (in inBox) noCommand() {
 	for _, argv := range [][]string{nil, {""}} {
-		if _, err := in.box.Exec(in.Context(), containers.Command{Argv: argv}, containers.Streams{}); fsys.CodeOf(err) != fsys.Invalid {
+		if _, err := in.box.Exec(in.Context(), sandboxes.Command{Argv: argv}, sandboxes.Streams{}); fsys.CodeOf(err) != fsys.Invalid {
 			in.Errorf("Exec %q: %v", argv, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(in.Context())
 	cancel()
-	if _, err := in.box.Exec(ctx, shell("echo"), containers.Streams{}); !errors.Is(err, context.Canceled) {
+	if _, err := in.box.Exec(ctx, shell("echo"), sandboxes.Streams{}); !errors.Is(err, context.Canceled) {
 		in.Errorf("Exec that was cancelled before: %v", err)
 	}
 }
@@ -270,7 +270,7 @@ func (in inBox) noCommand() {
 func (in inBox) outFails() {
 	full := fsys.E(fsys.NoSpace, "the disk is full")
 	begun := time.Now()
-	_, err := in.box.Exec(in.Context(), shell("echo x; sleep 1000"), containers.Streams{Out: func(int, []byte) error { return full }})
+	_, err := in.box.Exec(in.Context(), shell("echo x; sleep 1000"), sandboxes.Streams{Out: func(int, []byte) error { return full }})
 	if !errors.Is(err, full) || time.Since(begun) > in.s.Bound {
 		in.Errorf("a command whose output cannot be kept: %v", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 var killRules = []boxRule{
@@ -20,13 +20,13 @@ var killRules = []boxRule{
 func (in inBox) timeout() {
 	cmd := shell("trap 'echo told; exit 5' TERM; echo ready; while :; do sleep 0.1; done")
 	cmd.Timeout = time.Second
-	r := in.exec(cmd, containers.Streams{})
-	if r.exit.Code != 124 || r.exit.Reason != containers.ReasonTimeout || r.out != "ready\ntold\n" {
+	r := in.exec(cmd, sandboxes.Streams{})
+	if r.exit.Code != 124 || r.exit.Reason != sandboxes.ReasonTimeout || r.out != "ready\ntold\n" {
 		in.Errorf("it ended with %+v and wrote %q", r.exit, r.all)
 	}
 	cmd = shell("echo fast; exit 3")
 	cmd.Timeout = in.s.Bound
-	if r := in.exec(cmd, containers.Streams{}); r.exit.Code != 3 || r.exit.Reason != "" {
+	if r := in.exec(cmd, sandboxes.Streams{}); r.exit.Code != 3 || r.exit.Reason != "" {
 		in.Errorf("a command within its time ended with %+v", r.exit)
 	}
 }
@@ -37,8 +37,8 @@ func (in inBox) stubborn() {
 	cmd := shell(`trap '' TERM; setsid sh -c 'echo $$ >deep; while :; do sleep 0.2; done' >/dev/null 2>&1 & while :; do sleep 0.2; done`)
 	cmd.Timeout = time.Second
 	begun := time.Now()
-	r := in.exec(cmd, containers.Streams{})
-	if r.exit.Code != 124 || r.exit.Reason != containers.ReasonTimeout {
+	r := in.exec(cmd, sandboxes.Streams{})
+	if r.exit.Code != 124 || r.exit.Reason != sandboxes.ReasonTimeout {
 		in.Errorf("it ended with %+v", r.exit)
 	}
 	if took := time.Since(begun); took < 2*time.Second {
@@ -54,7 +54,7 @@ func (in inBox) gone(file string) {
 }
 
 func (in inBox) cancel() {
-	b, cancel := in.start(shell("echo ready; sleep 1000"), containers.Streams{})
+	b, cancel := in.start(shell("echo ready; sleep 1000"), sandboxes.Streams{})
 	b.until(in, "ready")
 	begun := time.Now()
 	cancel()
@@ -65,7 +65,7 @@ func (in inBox) cancel() {
 }
 
 func (in inBox) cancelTree() {
-	b, cancel := in.start(shell(`setsid sh -c 'echo $$ >child; exec sleep 1000' & (sleep 1000 & echo $! >grandchild; wait) & until test -s child && test -s grandchild; do sleep 0.05; done; echo ready; sleep 1000`), containers.Streams{})
+	b, cancel := in.start(shell(`setsid sh -c 'echo $$ >child; exec sleep 1000' & (sleep 1000 & echo $! >grandchild; wait) & until test -s child && test -s grandchild; do sleep 0.05; done; echo ready; sleep 1000`), sandboxes.Streams{})
 	b.until(in, "ready")
 	cancel()
 	b.wait(in)
@@ -74,29 +74,29 @@ func (in inBox) cancelTree() {
 }
 
 func (in inBox) signal() {
-	signals := make(chan containers.Control)
-	b, _ := in.start(shell("trap 'echo caught' USR1; trap 'exit 9' INT; echo ready; while :; do sleep 0.05; done"), containers.Streams{Control: signals})
+	signals := make(chan sandboxes.Control)
+	b, _ := in.start(shell("trap 'echo caught' USR1; trap 'exit 9' INT; echo ready; while :; do sleep 0.05; done"), sandboxes.Streams{Control: signals})
 	b.until(in, "ready")
 	done := make(chan error, 1)
-	signals <- containers.Control{Signal: "NOSUCH", Done: done}
+	signals <- sandboxes.Control{Signal: "NOSUCH", Done: done}
 	if err := <-done; fsys.CodeOf(err) != fsys.Invalid {
 		in.Errorf("a signal that there is not: %v", err)
 	}
-	signals <- containers.Control{Signal: "USR1", Done: done}
+	signals <- sandboxes.Control{Signal: "USR1", Done: done}
 	if err := <-done; err != nil {
 		in.Error(err)
 	}
 	b.until(in, "caught")
-	signals <- containers.Control{Signal: "SIGINT"}
+	signals <- sandboxes.Control{Signal: "SIGINT"}
 	b.wait(in)
 	if b.err != nil || b.r.exit.Code != 9 {
 		in.Errorf("it ended with %+v, %v", b.r.exit, b.err)
 	}
-	b, _ = in.start(shell("trap '' TERM INT; echo ready; while :; do sleep 0.05; done"), containers.Streams{Control: signals})
+	b, _ = in.start(shell("trap '' TERM INT; echo ready; while :; do sleep 0.05; done"), sandboxes.Streams{Control: signals})
 	b.until(in, "ready")
-	signals <- containers.Control{Signal: "KILL"}
+	signals <- sandboxes.Control{Signal: "KILL"}
 	b.wait(in)
-	if b.err != nil || b.r.exit.Code != 137 || b.r.exit.Reason != containers.ReasonKilled {
+	if b.err != nil || b.r.exit.Code != 137 || b.r.exit.Reason != sandboxes.ReasonKilled {
 		in.Errorf("after KILL it ended with %+v, %v", b.r.exit, b.err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 var lifeRules = []sandboxRule{
@@ -26,7 +26,7 @@ var lifeRules = []sandboxRule{
 	{"two apart", twoApart},
 }
 
-func images(t *testing.T, s *sandboxes) {
+func images(t *testing.T, s *fixture) {
 	list, err := s.runner.Images(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -43,18 +43,18 @@ func images(t *testing.T, s *sandboxes) {
 	}
 }
 
-func nobodyPays(t *testing.T, s *sandboxes) {
-	if _, err := s.runner.Create(t.Context(), nil, containers.Spec{Image: s.Image}, nil); fsys.CodeOf(err) != fsys.Permission {
+func nobodyPays(t *testing.T, s *fixture) {
+	if _, err := s.runner.Create(t.Context(), nil, sandboxes.Spec{Image: s.Image}, nil); fsys.CodeOf(err) != fsys.Permission {
 		t.Errorf("Create without money: %v", err)
 	}
 }
 
-func missingImage(t *testing.T, s *sandboxes) {
+func missingImage(t *testing.T, s *fixture) {
 	if s.Missing == "" {
 		t.Skip("the provider has no images")
 	}
 	for _, pull := range []bool{false, true} {
-		_, err := s.runner.Create(t.Context(), new(budget.Hold), containers.Spec{Image: s.Missing, Pull: pull}, nil)
+		_, err := s.runner.Create(t.Context(), new(budget.Hold), sandboxes.Spec{Image: s.Missing, Pull: pull}, nil)
 		switch code := fsys.CodeOf(err); {
 		case err == nil:
 			t.Errorf("pull %v: a sandbox of an image that does not exist", pull)
@@ -67,11 +67,11 @@ func missingImage(t *testing.T, s *sandboxes) {
 }
 
 // createCancelled ends Create at many points; nothing may be left.
-func createCancelled(t *testing.T, s *sandboxes) {
+func createCancelled(t *testing.T, s *fixture) {
 	before := s.ids(t)
 	for after := time.Duration(0); after < 200*time.Millisecond; after = after*2 + time.Millisecond {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
-		box, err := s.runner.Create(ctx, new(budget.Hold), containers.Spec{Image: s.Image}, nil)
+		box, err := s.runner.Create(ctx, new(budget.Hold), sandboxes.Spec{Image: s.Image}, nil)
 		cancel()
 		if err == nil {
 			s.remove(t, box)
@@ -87,7 +87,7 @@ func createCancelled(t *testing.T, s *sandboxes) {
 }
 
 // ids are the sandboxes that there are.
-func (s *sandboxes) ids(t *testing.T) map[string]bool {
+func (s *fixture) ids(t *testing.T) map[string]bool {
 	t.Helper()
 	list, err := s.Provider.List(t.Context())
 	if err != nil {
@@ -100,9 +100,9 @@ func (s *sandboxes) ids(t *testing.T) map[string]bool {
 	return ids
 }
 
-func stopWhileBusy(t *testing.T, s *sandboxes) {
-	in := inBox{t, s, s.create(t, containers.Spec{})}
-	b, _ := in.start(shell("echo ready; sleep 1000"), containers.Streams{})
+func stopWhileBusy(t *testing.T, s *fixture) {
+	in := inBox{t, s, s.create(t, sandboxes.Spec{})}
+	b, _ := in.start(shell("echo ready; sleep 1000"), sandboxes.Streams{})
 	b.until(in, "ready")
 	if err := in.box.Err(); err != nil || !in.box.Running() {
 		t.Errorf("while it runs: %v", err)
@@ -122,7 +122,7 @@ func stopWhileBusy(t *testing.T, s *sandboxes) {
 	if in.box.Running() || fsys.CodeOf(in.box.Err()) != fsys.Canceled {
 		t.Errorf("after Stop: %v", in.box.Err())
 	}
-	if _, err := in.box.Exec(t.Context(), shell("echo"), containers.Streams{}); err == nil {
+	if _, err := in.box.Exec(t.Context(), shell("echo"), sandboxes.Streams{}); err == nil {
 		t.Error("a command in a sandbox that was stopped")
 	}
 	if err := in.box.Stop(t.Context()); err != nil {
@@ -130,12 +130,12 @@ func stopWhileBusy(t *testing.T, s *sandboxes) {
 	}
 }
 
-func engineDies(t *testing.T, s *sandboxes) {
+func engineDies(t *testing.T, s *fixture) {
 	if s.Crash == nil {
 		t.Skip("the engine cannot be made to die")
 	}
-	in := inBox{t, s, s.create(t, containers.Spec{})}
-	b, _ := in.start(shell("echo ready; sleep 1000"), containers.Streams{})
+	in := inBox{t, s, s.create(t, sandboxes.Spec{})}
+	b, _ := in.start(shell("echo ready; sleep 1000"), sandboxes.Streams{})
 	b.until(in, "ready")
 	s.Crash(t, in.box.ID())
 	b.wait(in)
@@ -152,15 +152,15 @@ func engineDies(t *testing.T, s *sandboxes) {
 	}
 }
 
-func filesAfterEnd(t *testing.T, s *sandboxes) {
-	in := inBox{t, s, s.create(t, containers.Spec{})}
+func filesAfterEnd(t *testing.T, s *fixture) {
+	in := inBox{t, s, s.create(t, sandboxes.Spec{})}
 	in.must("echo result >artifact")
 	if err := in.box.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	runner := s.runner
 	if s.Again != nil {
-		runner = containers.NewRunner("again", s.Again(t))
+		runner = sandboxes.NewRunner("again", s.Again(t))
 	}
 	if _, err := runner.Open(t.Context(), in.box.ID(), func(string) bool { return false }); fsys.CodeOf(err) != fsys.NotExist {
 		t.Errorf("Open of another's: %v", err)
@@ -192,8 +192,8 @@ func filesAfterEnd(t *testing.T, s *sandboxes) {
 }
 
 // daemonHangsUp checks that a sandbox ends with the connection to it.
-func daemonHangsUp(t *testing.T, s *sandboxes) {
-	sandbox, err := s.Provider.Create(t.Context(), containers.Spec{Image: s.Image}, func(string) {})
+func daemonHangsUp(t *testing.T, s *fixture) {
+	sandbox, err := s.Provider.Create(t.Context(), sandboxes.Spec{Image: s.Image}, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func daemonHangsUp(t *testing.T, s *sandboxes) {
 	}
 }
 
-func (s *sandboxes) isRunning(t *testing.T, id string) bool {
+func (s *fixture) isRunning(t *testing.T, id string) bool {
 	list, err := s.Provider.List(t.Context())
 	if err != nil {
 		t.Fatalf("List: %v", err)
@@ -227,14 +227,14 @@ func (s *sandboxes) isRunning(t *testing.T, id string) bool {
 	return false
 }
 
-func workspacePersists(t *testing.T, s *sandboxes) {
+func workspacePersists(t *testing.T, s *fixture) {
 	const name = "conformance-workspace"
 	t.Cleanup(func() {
 		if err := s.runner.RemoveWorkspace(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Errorf("RemoveWorkspace: %v", err)
 		}
 	})
-	spec := containers.Spec{Workspace: name, Image: s.Image}
+	spec := sandboxes.Spec{Workspace: name, Image: s.Image}
 	in := inBox{t, s, s.create(t, spec)}
 	in.must("test ! -e kept; echo 1 >kept")
 	if _, err := s.runner.Create(t.Context(), new(budget.Hold), spec, nil); fsys.CodeOf(err) != fsys.Busy {
@@ -257,15 +257,15 @@ func workspacePersists(t *testing.T, s *sandboxes) {
 	s.remove(t, in.box)
 }
 
-func sweep(t *testing.T, s *sandboxes) {
-	kept := s.create(t, containers.Spec{Name: "kept"})
-	other := s.create(t, containers.Spec{Name: "other"})
+func sweep(t *testing.T, s *fixture) {
+	kept := s.create(t, sandboxes.Spec{Name: "kept"})
+	other := s.create(t, sandboxes.Spec{Name: "other"})
 	runner := s.runner
 	if s.Again != nil {
-		runner = containers.NewRunner("again", s.Again(t))
+		runner = sandboxes.NewRunner("again", s.Again(t))
 	}
 	names := map[string]string{}
-	err := runner.Sweep(t.Context(), func(f containers.Found) bool {
+	err := runner.Sweep(t.Context(), func(f sandboxes.Found) bool {
 		names[f.ID] = f.Name
 		return f.ID != other.ID()
 	})
@@ -280,8 +280,8 @@ func sweep(t *testing.T, s *sandboxes) {
 	}
 }
 
-func usageOfSandbox(t *testing.T, s *sandboxes) {
-	in := inBox{t, s, s.create(t, containers.Spec{})}
+func usageOfSandbox(t *testing.T, s *fixture) {
+	in := inBox{t, s, s.create(t, sandboxes.Spec{})}
 	in.must("sleep 0.3; i=0; while test $i -lt 100000; do i=$((i+1)); done")
 	u, err := in.box.Usage(t.Context())
 	if err != nil {
@@ -303,9 +303,9 @@ func usageOfSandbox(t *testing.T, s *sandboxes) {
 	}
 }
 
-func twoApart(t *testing.T, s *sandboxes) {
-	a := inBox{t, s, s.create(t, containers.Spec{})}
-	b := inBox{t, s, s.create(t, containers.Spec{})}
+func twoApart(t *testing.T, s *fixture) {
+	a := inBox{t, s, s.create(t, sandboxes.Spec{})}
+	b := inBox{t, s, s.create(t, sandboxes.Spec{})}
 	a.must("echo a >who; echo a >$1/who", a.box.Where().Tmp)
 	b.must("test ! -e who && test ! -e $1/who", b.box.Where().Tmp)
 	if a.box.ID() == b.box.ID() {
@@ -314,7 +314,7 @@ func twoApart(t *testing.T, s *sandboxes) {
 	if !s.info.Isolated {
 		return
 	}
-	bg, _ := a.start(shell("echo ready; sleep 1000"), containers.Streams{})
+	bg, _ := a.start(shell("echo ready; sleep 1000"), sandboxes.Streams{})
 	bg.until(a, "ready")
 	if out := b.must("ps -o args 2>/dev/null || ps ax"); strings.Contains(out, "sleep 1000") {
 		t.Errorf("one sees the processes of the other: %s", out)

@@ -4,7 +4,7 @@ import (
 	"io"
 	"strings"
 
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 var terminalRules = []boxRule{
@@ -14,15 +14,15 @@ var terminalRules = []boxRule{
 	{"terminal end of file", inBox.terminalEnd},
 }
 
-func onTerminal(script string) containers.Command {
+func onTerminal(script string) sandboxes.Command {
 	cmd := shell(script)
-	cmd.TTY = &containers.Size{Rows: 20, Cols: 70}
+	cmd.TTY = &sandboxes.Size{Rows: 20, Cols: 70}
 	return cmd
 }
 
 func (in inBox) terminal() {
 	const isOne = "test -t 0 && test -t 1 && test -t 2 && echo yes || echo no"
-	r := in.exec(onTerminal("stty size; echo err >&2; "+isOne), containers.Streams{})
+	r := in.exec(onTerminal("stty size; echo err >&2; "+isOne), sandboxes.Streams{})
 	if r.out != "20 70\r\nerr\r\nyes\r\n" || r.err != "" || r.exit.Code != 0 {
 		in.Errorf("on a terminal: %q, %q, %+v", r.out, r.err, r.exit)
 	}
@@ -32,12 +32,12 @@ func (in inBox) terminal() {
 }
 
 func (in inBox) terminalResize() {
-	sizes := make(chan containers.Control)
+	sizes := make(chan sandboxes.Control)
 	reader, writer := io.Pipe()
 	defer writer.Close()
-	b, _ := in.start(onTerminal("trap 'echo now; stty size' WINCH; echo ready; while :; do sleep 0.05; done"), containers.Streams{Stdin: reader, Control: sizes})
+	b, _ := in.start(onTerminal("trap 'echo now; stty size' WINCH; echo ready; while :; do sleep 0.05; done"), sandboxes.Streams{Stdin: reader, Control: sizes})
 	b.until(in, "ready")
-	sizes <- containers.Control{Size: containers.Size{Rows: 33, Cols: 111}}
+	sizes <- sandboxes.Control{Size: sandboxes.Size{Rows: 33, Cols: 111}}
 	b.until(in, "33 111")
 }
 
@@ -46,7 +46,7 @@ func (in inBox) terminalResize() {
 func (in inBox) terminalInterrupt() {
 	reader, writer := io.Pipe()
 	defer writer.Close()
-	b, _ := in.start(onTerminal("stty -echo; echo ready; cat; echo not reached"), containers.Streams{Stdin: reader})
+	b, _ := in.start(onTerminal("stty -echo; echo ready; cat; echo not reached"), sandboxes.Streams{Stdin: reader})
 	b.until(in, "ready")
 	io.WriteString(writer, "typed\n")
 	b.until(in, "typed")
@@ -60,7 +60,7 @@ func (in inBox) terminalInterrupt() {
 func (in inBox) terminalEnd() {
 	cmd := onTerminal("stty -echo; echo ready; cat; echo end")
 	reader, writer := io.Pipe()
-	b, _ := in.start(cmd, containers.Streams{Stdin: reader})
+	b, _ := in.start(cmd, sandboxes.Streams{Stdin: reader})
 	b.until(in, "ready")
 	io.WriteString(writer, "typed\n")
 	b.until(in, "typed")

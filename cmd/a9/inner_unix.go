@@ -2,7 +2,7 @@
 
 package main
 
-import "agent9/providers/containers/box"
+import "agent9/providers/sandboxes/box"
 
 // inner performs the subcommands that are not for people.
 func inner(args []string) (code int, ok bool) {

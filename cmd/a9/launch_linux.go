@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"os"
 
-	"agent9/providers/containers/bwrap/launch"
+	"agent9/providers/sandboxes/bwrap/launch"
 )
 
 // launched follows the plan that is the argument of the subcommand launch.

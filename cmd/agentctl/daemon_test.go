@@ -11,8 +11,8 @@ import (
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
-	"agent9/providers/compute"
-	"agent9/providers/compute/echo"
+	"agent9/providers/models"
+	"agent9/providers/models/echo"
 	"agent9/services/host"
 	"agent9/services/identity"
 	"agent9/store/mem"
@@ -30,7 +30,7 @@ func daemon(t *testing.T) (addr string) {
 	limit := budget.Micros(1_000_000)
 	h, err := host.Open(ctx, host.Options{
 		Store: st, Ring: ring, Now: time.Now, Limits: budget.Limits{PerDay: &limit},
-		Providers: []*compute.Runner{compute.NewRunner("echo", echo.New(echo.Config{}))},
+		Providers: []*models.Runner{models.NewRunner("echo", echo.New(echo.Config{}))},
 	})
 	if err != nil {
 		t.Fatal(err)

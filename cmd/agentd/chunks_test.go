@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/compute/httpapi"
+	"agent9/providers/models/httpapi"
 )
 
 // spout is a server of models that answers with so many pieces as fast as

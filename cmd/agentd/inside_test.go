@@ -9,8 +9,8 @@ import (
 
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
-	"agent9/providers/compute"
-	"agent9/providers/compute/echo"
+	"agent9/providers/models"
+	"agent9/providers/models/echo"
 	"agent9/services/host"
 	"agent9/services/identity"
 	"agent9/store"
@@ -21,14 +21,14 @@ import (
 type inside struct {
 	*daemon   // where it is; its process is this one
 	store     store.Updater
-	providers []*compute.Runner
+	providers []*models.Runner
 
 	stop func()
 }
 
 func newInside(t *testing.T, st store.Updater) *inside {
 	in := &inside{daemon: newDaemon(t), store: st}
-	in.providers = []*compute.Runner{compute.NewRunner("echo", echo.New(echo.Config{}))}
+	in.providers = []*models.Runner{models.NewRunner("echo", echo.New(echo.Config{}))}
 	t.Cleanup(func() {
 		if in.stop != nil {
 			in.stop()

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/compute"
-	"agent9/providers/compute/anthropic"
-	"agent9/providers/compute/cloudflare"
-	"agent9/providers/compute/echo"
-	"agent9/providers/compute/exec"
-	"agent9/providers/compute/ollama"
-	"agent9/providers/compute/openai"
+	"agent9/providers/models"
+	"agent9/providers/models/anthropic"
+	"agent9/providers/models/cloudflare"
+	"agent9/providers/models/echo"
+	"agent9/providers/models/exec"
+	"agent9/providers/models/ollama"
+	"agent9/providers/models/openai"
 )
 
 // A choice is what --compute says of one provider.
@@ -29,27 +29,27 @@ type choice struct {
 }
 
 // drivers make the provider that a choice is for.
-var drivers = map[string]func(choice) (compute.Provider, error){
-	"exec": func(c choice) (compute.Provider, error) {
+var drivers = map[string]func(choice) (models.Provider, error){
+	"exec": func(c choice) (models.Provider, error) {
 		return exec.New(exec.Config{Command: c.target, Data: c.data})
 	},
-	"openai": func(c choice) (compute.Provider, error) {
+	"openai": func(c choice) (models.Provider, error) {
 		key, name := c.key("OPENAI_API_KEY", c.target)
 		return openai.New(openai.Config{BaseURL: c.target, Key: key, KeyName: name, Free: c.free})
 	},
-	"anthropic": func(c choice) (compute.Provider, error) {
+	"anthropic": func(c choice) (models.Provider, error) {
 		key, name := c.key("ANTHROPIC_API_KEY", c.target)
 		return anthropic.New(anthropic.Config{BaseURL: c.target, Key: key, KeyName: name})
 	},
-	"ollama": func(c choice) (compute.Provider, error) {
+	"ollama": func(c choice) (models.Provider, error) {
 		key, name := c.key("OLLAMA_API_KEY", cmp.Or(c.target, "http://"+ollamaAddr))
 		return ollama.New(ollama.Config{BaseURL: c.target, Key: key, KeyName: name})
 	},
-	"cloudflare": func(c choice) (compute.Provider, error) {
+	"cloudflare": func(c choice) (models.Provider, error) {
 		key, name := c.key("CLOUDFLARE_API_TOKEN", "")
 		return cloudflare.New(cloudflare.Config{Account: c.target, Key: key, KeyName: name})
 	},
-	"echo": func(choice) (compute.Provider, error) { return echo.New(echo.Config{}), nil },
+	"echo": func(choice) (models.Provider, error) { return echo.New(echo.Config{}), nil },
 }
 
 // sweepCommands ends what is left of the commands of an earlier daemon on the
@@ -81,7 +81,7 @@ const costless = "price=0"
 // provider makes a provider of ID=DRIVER:TARGET, or ID=openai,price=0:TARGET.
 // Lacks is which variables have no key for it; empty if it has one, or needs
 // none.
-func provider(spec, data string, getenv func(string) string) (r *compute.Runner, lacks string, err error) {
+func provider(spec, data string, getenv func(string) string) (r *models.Runner, lacks string, err error) {
 	id, rest, ok := strings.Cut(spec, "=")
 	driver, target, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 || fsys.CheckName(id) != nil {
@@ -100,7 +100,7 @@ func provider(spec, data string, getenv func(string) string) (r *compute.Runner,
 	if err != nil {
 		return nil, "", fsys.Wrap(fsys.Invalid, "--compute "+spec, err)
 	}
-	return compute.NewRunner(id, p), lacks, nil
+	return models.NewRunner(id, p), lacks, nil
 }
 
 // ollamaAddr is where Ollama listens if nobody told it otherwise.

@@ -21,7 +21,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/fsys/ninep"
-	"agent9/providers/compute/httpapi"
+	"agent9/providers/models/httpapi"
 )
 
 // A pacer is a server of models whose answers come in pieces at a steady pace.

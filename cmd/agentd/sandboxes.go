@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/containers"
-	"agent9/providers/containers/bwrap"
-	"agent9/providers/containers/docker"
-	unsafehost "agent9/providers/containers/host"
+	"agent9/providers/sandboxes"
+	"agent9/providers/sandboxes/bwrap"
+	"agent9/providers/sandboxes/docker"
+	unsafehost "agent9/providers/sandboxes/host"
 	"agent9/services/host"
 	"agent9/store"
 )
@@ -31,11 +31,11 @@ type yard struct {
 }
 
 // yards make the provider that a yard is for.
-var yards = map[string]func(yard) (containers.Provider, error){
-	"docker": func(y yard) (containers.Provider, error) {
+var yards = map[string]func(yard) (sandboxes.Provider, error){
+	"docker": func(y yard) (sandboxes.Provider, error) {
 		return docker.New(docker.Config{Host: y.target, Owner: y.owner})
 	},
-	"bwrap": func(y yard) (containers.Provider, error) {
+	"bwrap": func(y yard) (sandboxes.Provider, error) {
 		images, err := imageDirs(y.target)
 		if err != nil {
 			return nil, err
@@ -50,7 +50,7 @@ var yards = map[string]func(yard) (containers.Provider, error){
 		}
 		return p, err
 	},
-	unsafeHost: func(y yard) (containers.Provider, error) {
+	unsafeHost: func(y yard) (sandboxes.Provider, error) {
 		helper, err := localHelper()
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ var yards = map[string]func(yard) (containers.Provider, error){
 const unsafeHost = "unsafe-host"
 
 func localHelper() (string, error) {
-	h, err := containers.FindHelper(runtime.GOOS, runtime.GOARCH)
+	h, err := sandboxes.FindHelper(runtime.GOOS, runtime.GOARCH)
 	return h.Path, err
 }
 
@@ -80,9 +80,9 @@ func imageDirs(target string) (map[string]string, error) {
 	return dirs, nil
 }
 
-// sandboxes returns the providers of sandboxes: those that were named, else
+// sandboxProviders returns the providers of sandboxes: those that were named, else
 // docker if its engine answers, else bubblewrap if that works, else none.
-func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logger) ([]*containers.Runner, error) {
+func sandboxProviders(ctx context.Context, s settings, db store.Updater, log *slog.Logger) ([]*sandboxes.Runner, error) {
 	owner, err := ownerOf(ctx, db)
 	if err != nil {
 		return nil, err
@@ -92,13 +92,13 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 	if s.unsafeHost {
 		specs = append(slices.Clip(specs), unsafeHost+"="+unsafeHost+":")
 	}
-	var all []*containers.Runner
+	var all []*sandboxes.Runner
 	for _, spec := range specs {
 		r, err := sandboxProvider(spec, s.data, owner, users)
 		if err != nil {
 			return nil, usage(err)
 		}
-		if slices.ContainsFunc(all, func(o *containers.Runner) bool { return o.ID() == r.ID() }) {
+		if slices.ContainsFunc(all, func(o *sandboxes.Runner) bool { return o.ID() == r.ID() }) {
 			return nil, usage(fsys.E(fsys.Invalid, "--containers: two providers are called "+r.ID()))
 		}
 		all = append(all, r)
@@ -113,7 +113,7 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 			err = answersNow(ctx, r)
 		}
 		if err == nil {
-			return []*containers.Runner{r}, nil
+			return []*sandboxes.Runner{r}, nil
 		}
 		why = append(why, strings.TrimSuffix(spec[strings.Index(spec, "=")+1:], ":"), cmp.Or(fsys.ReasonOf(err), err.Error()))
 	}
@@ -122,7 +122,7 @@ func sandboxes(ctx context.Context, s settings, db store.Updater, log *slog.Logg
 }
 
 // sandboxProvider makes a provider of ID=DRIVER:TARGET.
-func sandboxProvider(spec, data, owner string, users *uids) (*containers.Runner, error) {
+func sandboxProvider(spec, data, owner string, users *uids) (*sandboxes.Runner, error) {
 	id, rest, ok := strings.Cut(spec, "=")
 	driver, target, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 || fsys.CheckName(id) != nil {
@@ -137,11 +137,11 @@ func sandboxProvider(spec, data, owner string, users *uids) (*containers.Runner,
 	if err != nil {
 		return nil, fsys.Wrap(fsys.Invalid, "--containers "+spec, err)
 	}
-	return containers.NewRunner(id, p), nil
+	return sandboxes.NewRunner(id, p), nil
 }
 
 // answersNow reports why r cannot be used now, if so.
-func answersNow(ctx context.Context, r *containers.Runner) error {
+func answersNow(ctx context.Context, r *sandboxes.Runner) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	_, err := r.Info(ctx)

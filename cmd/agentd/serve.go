@@ -21,7 +21,7 @@ import (
 	"agent9/fsys/ninep"
 	"agent9/fsys/share"
 	"agent9/namespace/budget"
-	"agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/providers/tools/mcp"
 	"agent9/services/host"
 	"agent9/services/identity"
@@ -114,7 +114,7 @@ func serve(ctx context.Context, s settings) error {
 		return err
 	}
 
-	yards, err := sandboxes(ctx, s, db, log)
+	yards, err := sandboxProviders(ctx, s, db, log)
 	if err != nil {
 		return err
 	}
@@ -248,12 +248,12 @@ func serve(ctx context.Context, s settings) error {
 	}
 }
 
-func providersOf(ctx context.Context, s settings, log *slog.Logger) ([]*compute.Runner, error) {
+func providersOf(ctx context.Context, s settings, log *slog.Logger) ([]*models.Runner, error) {
 	specs := s.compute
 	if len(specs) == 0 {
 		specs = found(ctx, s.getenv)
 	}
-	var all []*compute.Runner
+	var all []*models.Runner
 	for _, spec := range specs {
 		p, lacks, err := provider(spec, s.data, s.getenv)
 		if err != nil {
@@ -262,7 +262,7 @@ func providersOf(ctx context.Context, s settings, log *slog.Logger) ([]*compute.
 		if lacks != "" {
 			log.Warn("the provider has no key: set the variable before agentd starts", "id", p.ID(), "variable", lacks)
 		}
-		if slices.ContainsFunc(all, func(o *compute.Runner) bool { return o.ID() == p.ID() }) {
+		if slices.ContainsFunc(all, func(o *models.Runner) bool { return o.ID() == p.ID() }) {
 			return nil, usage(fsys.E(fsys.Invalid, "--compute: two providers are called "+p.ID()))
 		}
 		all = append(all, p)

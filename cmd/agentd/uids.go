@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"agent9/fsys"
-	"agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/store"
 )
 
@@ -39,7 +39,7 @@ const (
 	uidWhose = "containers/uids/is/"  // number → agent
 )
 
-var _ containers.Users = (*uids)(nil)
+var _ sandboxes.Users = (*uids)(nil)
 
 // User returns the number of an agent, and gives it one if it has none.
 func (u *uids) User(ctx context.Context, agent string) (int, error) {

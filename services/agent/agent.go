@@ -35,9 +35,9 @@ import (
 	"agent9/fsys"
 	"agent9/namespace"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	sandboxes "agent9/providers/containers"
+	"agent9/providers/models"
 	"agent9/providers/programs"
+	"agent9/providers/sandboxes"
 	toolservers "agent9/providers/tools"
 	"agent9/services/compute"
 	"agent9/services/containers"
@@ -62,7 +62,7 @@ type House struct {
 	// Life ends when the daemon does; the work of an agent lasts no longer.
 	Life      context.Context
 	Ring      *identity.KeyRing
-	Providers []*provider.Runner
+	Providers []*models.Runner
 	Sandboxes []*sandboxes.Runner
 	Tools     toolservers.Provider // may be nil
 	// Serve serves what root returns to a program in a sandbox of the agent called

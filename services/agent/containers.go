@@ -5,7 +5,7 @@ import (
 	"net"
 
 	"agent9/fsys"
-	sandboxes "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/containers"
 	"agent9/services/secrets"
 	"agent9/services/tokens"

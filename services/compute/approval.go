@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/store"
 )
 
@@ -60,7 +60,7 @@ func (s *Service) endWaiting(ctx context.Context, tx store.Store, j *job, hold *
 		return before, err
 	}
 	r := before
-	r.end(s.config.Now(), provider.Usage{}, why)
+	r.end(s.config.Now(), models.Usage{}, why)
 	if err := hold.Settle(tx, r.Cost, fsys.ReasonOf(why)); err != nil {
 		return r, err
 	}
@@ -150,11 +150,11 @@ func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
 
 // link is a candidate in the record of a job that waits.
 type link struct {
-	Provider string          `json:"provider"`
-	Model    string          `json:"model"`
-	Context  int             `json:"context,omitempty"`
-	Free     bool            `json:"free,omitempty"`
-	Price    *provider.Price `json:"price,omitempty"`
+	Provider string        `json:"provider"`
+	Model    string        `json:"model"`
+	Context  int           `json:"context,omitempty"`
+	Free     bool          `json:"free,omitempty"`
+	Price    *models.Price `json:"price,omitempty"`
 }
 
 // links are those of the chain of pl.
@@ -169,7 +169,7 @@ func (pl plan) links() []link {
 // linked is the candidate that l stands for, measured anew at its old price. It
 // has no runner if the provider is gone.
 func (s *Service) linked(p Policy, l link, sub *submission) (candidate, error) {
-	c := candidate{runner: s.config.Providers.Get(l.Provider), model: provider.Model{Name: l.Model, Context: l.Context}, free: l.Free}
+	c := candidate{runner: s.config.Providers.Get(l.Provider), model: models.Model{Name: l.Model, Context: l.Context}, free: l.Free}
 	if c.runner == nil {
 		return c, fsys.NotExist
 	}

@@ -11,8 +11,8 @@ import (
 	"agent9/conformance"
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/mem"
@@ -214,7 +214,7 @@ func TestWaitSurvivesRestart(t *testing.T) {
 
 func TestWaitsForWhatIsGone(t *testing.T) {
 	d := newAskingDesk(t, mem.New(), "")
-	d.others = append(d.others, provider.NewRunner("second", chat("fake")))
+	d.others = append(d.others, models.NewRunner("second", chat("fake")))
 	d.open()
 	n := d.ask(say("x", `"max_cost_microusd":100`, `"provider":"second"`))
 	d.others = nil
@@ -272,7 +272,7 @@ func TestWhoDecidesFirst(t *testing.T) {
 // A job that waited when the program ended may still be done by the others.
 func TestApprovedIsRouted(t *testing.T) {
 	a, b := newSeries("m", 10, "use 1 0;fail provider down"), newSeries("m", 10, "use 1 1;x")
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("a", a), provider.NewRunner("b", b))
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("a", a), models.NewRunner("b", b))
 	d.must(fsys.WriteFile(d.ctx, d.account.Root(), "limits", []byte(`{"approval_threshold_microusd":99}`)))
 	d.asking = budget.NewApprovals(d.Context(), d.account)
 	d.Cleanup(func() { d.asking.End() })

@@ -8,7 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -17,30 +17,30 @@ import (
 // files of a job, and the detail of the event of one that failed and is not
 // the last.
 type attempt struct {
-	Provider string         `json:"provider"`
-	Model    string         `json:"model"`
-	Begun    string         `json:"begun"`
-	Took     int64          `json:"took_ms"`
-	Usage    provider.Usage `json:"usage"`
-	Cost     budget.Micros  `json:"cost_microusd"`
-	Error    *keep.Failure  `json:"error,omitempty"`
+	Provider string        `json:"provider"`
+	Model    string        `json:"model"`
+	Begun    string        `json:"begun"`
+	Took     int64         `json:"took_ms"`
+	Usage    models.Usage  `json:"usage"`
+	Cost     budget.Micros `json:"cost_microusd"`
+	Error    *keep.Failure `json:"error,omitempty"`
 }
 
 // run does the work of j: it is the only place that calls a provider. What it
 // returns is of the last attempt; those before it are recorded.
-func (s *Service) run(j *job) (provider.Usage, error) {
+func (s *Service) run(j *job) (models.Usage, error) {
 	if err := j.open(j.ctx); err != nil {
-		return provider.Usage{}, err
+		return models.Usage{}, err
 	}
 	if id := j.record().Token; id != "" && s.config.Token != nil {
 		if err := s.config.Token(j.ctx, nil, id); err != nil {
-			return provider.Usage{}, err
+			return models.Usage{}, err
 		}
 	}
 	if j.plan.chain == nil {
 		var err error
 		if j.plan, err = s.planAgain(j.ctx, j.record()); err != nil {
-			return provider.Usage{}, err
+			return models.Usage{}, err
 		}
 	}
 	limit := time.Duration(j.record().Timeout) * time.Millisecond
@@ -55,7 +55,7 @@ func (s *Service) run(j *job) (provider.Usage, error) {
 
 // attempts asks one candidate after the other until one has answered, or there
 // is nobody to ask any more.
-func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, err error) {
+func (s *Service) attempts(ctx context.Context, j *job) (usage models.Usage, err error) {
 	turn := newTurn(j.plan.chain)
 	for {
 		c, pause, none := turn.take(ctx, j.plan.retry)
@@ -74,7 +74,7 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, e
 			case failed != nil:
 				return usage, err
 			}
-			usage = provider.Usage{}
+			usage = models.Usage{}
 		}
 		if !sleep(ctx, pause) {
 			return usage, context.Cause(ctx)
@@ -98,14 +98,14 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage provider.Usage, e
 
 // after reports whether another attempt may follow one of c, recorded in r,
 // that failed with err and gave nothing to a reader.
-func (t *turn) after(c *candidate, r record, usage provider.Usage, err error) bool {
+func (t *turn) after(c *candidate, r record, usage models.Usage, err error) bool {
 	code := fsys.CodeOf(err)
 	switch {
 	case code == fsys.NotExist, code == fsys.Unsupported:
 		t.drop(func(d *candidate) bool { return d == c })
-	case !provider.Transient(err):
+	case !models.Transient(err):
 		return false
-	case provider.Final(err):
+	case models.Final(err):
 		t.drop(func(d *candidate) bool { return d.runner == c.runner })
 	}
 	left := max(r.Held-r.cost(usage), 0)
@@ -118,7 +118,7 @@ func (t *turn) after(c *candidate, r record, usage provider.Usage, err error) bo
 
 // again records an attempt that is not the last. What it cost is spent, and
 // the rest of the money is held on.
-func (s *Service) again(j *job, usage provider.Usage, err error) error {
+func (s *Service) again(j *job, usage models.Usage, err error) error {
 	a := j.record().attempt(s.config.Now(), usage, err)
 	var hold *budget.Hold
 	failed := s.st.Update(j.ctx, func(tx store.Store) error {
@@ -187,7 +187,7 @@ func (s *Service) started(j *job, c *candidate) error {
 }
 
 // attempt is the one that r is in, as it ended.
-func (r record) attempt(now time.Time, usage provider.Usage, err error) attempt {
+func (r record) attempt(now time.Time, usage models.Usage, err error) attempt {
 	begun := r.Begun
 	if begun.IsZero() {
 		begun = r.Started
@@ -213,7 +213,7 @@ type calling struct {
 // emit takes a chunk from the provider. Readers get the lines that only tell
 // of an answer when something of it is there: until then another provider may
 // give it.
-func (a *calling) emit(c provider.Chunk) error {
+func (a *calling) emit(c models.Chunk) error {
 	line := fsys.Line(c)
 	if len(line) <= len("{}\n") {
 		line = nil

@@ -16,8 +16,8 @@ import (
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/bolt"
@@ -30,26 +30,26 @@ type moments struct {
 	at map[string]time.Time // by the request
 }
 
-func (*moments) Models(context.Context) ([]provider.Model, error) {
-	return []provider.Model{{Name: "m"}}, nil
+func (*moments) Models(context.Context) ([]models.Model, error) {
+	return []models.Model{{Name: "m"}}, nil
 }
 
-func (*moments) Info() provider.Info {
-	return provider.Info{Driver: "moments", Kinds: []provider.Kind{provider.Chat}, Free: true}
+func (*moments) Info() models.Info {
+	return models.Info{Driver: "moments", Kinds: []models.Kind{models.Chat}, Free: true}
 }
 
-func (m *moments) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+func (m *moments) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	t := time.NewTimer(20 * time.Millisecond) // the reader waits by then
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-		return provider.Usage{}, context.Cause(ctx)
+		return models.Usage{}, context.Cause(ctx)
 	}
 	m.mu.Lock()
 	m.at[req.Last()] = time.Now()
 	m.mu.Unlock()
-	return provider.Usage{}, emit(provider.Chunk{Text: "x"})
+	return models.Usage{}, emit(models.Chunk{Text: "x"})
 }
 
 func (m *moments) since(req string, now time.Time) time.Duration {
@@ -125,7 +125,7 @@ func firstToken(ctx context.Context, root fsys.Node, p *moments, req string) (ti
 }
 
 // benchTree is the tree of a service on a database on disk.
-func benchTree(b *testing.B, p provider.Provider) (fsys.Node, context.Context) {
+func benchTree(b *testing.B, p models.Provider) (fsys.Node, context.Context) {
 	b.Helper()
 	db, err := bolt.Open(filepath.Join(b.TempDir(), "db"))
 	if err != nil {
@@ -144,14 +144,14 @@ func benchTree(b *testing.B, p provider.Provider) (fsys.Node, context.Context) {
 
 // benchService is a service for benchmarks that is paid from an account
 // without limits.
-func benchService(b *testing.B, db store.Updater, p provider.Provider) (*compute.Service, context.Context) {
+func benchService(b *testing.B, db store.Updater, p models.Provider) (*compute.Service, context.Context) {
 	b.Helper()
 	account, err := budget.Open(b.Context(), store.Sub(db, "budget/"), budget.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	s, err := compute.Open(b.Context(), compute.Config{
-		Store: store.Sub(db, "compute/"), Account: account, Providers: []*provider.Runner{provider.NewRunner("main", p)},
+		Store: store.Sub(db, "compute/"), Account: account, Providers: []*models.Runner{models.NewRunner("main", p)},
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -306,6 +306,6 @@ func BenchmarkRunning(b *testing.B) {
 // instant is a provider that answers at once.
 type instant struct{ moments }
 
-func (*instant) Run(_ context.Context, _ provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
-	return provider.Usage{}, emit(provider.Chunk{Text: "x"})
+func (*instant) Run(_ context.Context, _ models.Request, emit func(models.Chunk) error) (models.Usage, error) {
+	return models.Usage{}, emit(models.Chunk{Text: "x"})
 }

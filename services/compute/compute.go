@@ -40,7 +40,7 @@
 // # Money
 //
 // A job holds max_cost_microusd, which is never less than what its request can
-// cost, or else that: see [candidate.within] and [provider.Load]. It is settled in
+// cost, or else that: see [candidate.within] and [models.Load]. It is settled in
 // the transaction that records the end:
 //
 //   - work of a free provider costs nothing;
@@ -69,7 +69,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -81,7 +81,7 @@ type Config struct {
 	// Note, if set, records an event in the transaction of what it tells of.
 	Note func(tx store.Store, event string, detail any) error
 	// Providers are in the order in which they are preferred.
-	Providers keep.Providers[*provider.Runner]
+	Providers keep.Providers[*models.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account

@@ -15,8 +15,8 @@ import (
 	"agent9/conformance"
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/bolt"
@@ -33,7 +33,7 @@ type desk struct {
 	now     func() time.Time  // nil: time.Now
 	time    atomic.Int64      // of a clock that the test sets
 	fake    *fake.Provider
-	others  []*provider.Runner
+	others  []*models.Runner
 	svc     *compute.Service
 	stop    context.CancelFunc
 
@@ -49,9 +49,9 @@ const perToken = 10
 
 func newDesk(t *testing.T) *desk { return newDeskOn(t, mem.New(), &fake.Provider{}) }
 
-func newDeskOn(t *testing.T, db store.Updater, f *fake.Provider, others ...*provider.Runner) *desk {
+func newDeskOn(t *testing.T, db store.Updater, f *fake.Provider, others ...*models.Runner) *desk {
 	if f.List == nil {
-		f.List = []provider.Model{{Name: "fake", Context: 1, Price: &provider.Price{Input: perToken * 1e6, Cached: 1e6, Output: perToken * 1e6}}}
+		f.List = []models.Model{{Name: "fake", Context: 1, Price: &models.Price{Input: perToken * 1e6, Cached: 1e6, Output: perToken * 1e6}}}
 	}
 	d := &desk{T: t, db: db, fake: f, others: others}
 	d.open()
@@ -76,7 +76,7 @@ func (d *desk) open() {
 		Account:   d.account,
 		Approvals: d.asking,
 		Now:       d.now,
-		Providers: append([]*provider.Runner{provider.NewRunner("main", d.fake)}, d.others...),
+		Providers: append([]*models.Runner{models.NewRunner("main", d.fake)}, d.others...),
 		Note:      d.note,
 	})
 	d.must(err)
@@ -289,7 +289,7 @@ func TestPlainText(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("second", &fake.Provider{}))
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("second", &fake.Provider{}))
 	for req, reason := range map[string]string{
 		`{}`:                                "needs messages, a prompt or an input",
 		`[1]`:                               "a request is a JSON object",
@@ -349,9 +349,9 @@ func TestMoney(t *testing.T) {
 
 // What is held when the request does not say, and what is settled.
 func TestPrices(t *testing.T) {
-	free := &fake.Provider{About: provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat}, Free: true}, List: []provider.Model{{Name: "free"}, {Name: "unfree"}}}
-	unknown := &fake.Provider{List: []provider.Model{{Name: "unknown"}}}
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("free", free), provider.NewRunner("unknown", unknown))
+	free := &fake.Provider{About: models.Info{Driver: "x", Kinds: []models.Kind{models.Chat}, Free: true}, List: []models.Model{{Name: "free"}, {Name: "unfree"}}}
+	unknown := &fake.Provider{List: []models.Model{{Name: "unknown"}}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("free", free), models.NewRunner("unknown", unknown))
 	d.policy(`{"default_max_tokens":100,"prices":{"un*":{"input_microusd":0,"output_microusd":1},"fa*":{"input_microusd":1000000,"output_microusd":2000000}}}`)
 	bounded := say("use 10 5;say a;wait GO", `"max_tokens":100`, `"model":"fake"`)
 	for i, c := range []struct {

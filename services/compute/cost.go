@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // measure says what the request of c can make its provider bill, and what a
@@ -23,7 +23,7 @@ func (c *candidate) measure(p Policy, own bool) (err error) {
 		return fsys.E(fsys.Invalid, "the price of sound is not known; set one for "+c.model.Name+" among prices in compute/policy")
 	}
 	list := *c.list
-	if own && c.req.Kind != provider.Embeddings {
+	if own && c.req.Kind != models.Embeddings {
 		list = list.WithOutput()
 	}
 	price := c.load.Price(list)
@@ -62,7 +62,7 @@ func (c candidate) within(money budget.Micros) (candidate, error) {
 }
 
 // cost is what usage comes to: see the package's documentation.
-func (r *record) cost(u provider.Usage) budget.Micros {
+func (r *record) cost(u models.Usage) budget.Micros {
 	switch {
 	case r.Free:
 		return 0

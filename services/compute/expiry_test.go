@@ -16,7 +16,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/bolt"

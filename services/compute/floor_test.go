@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"agent9/fsys"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/bolt"
@@ -23,10 +23,10 @@ import (
 type asked struct {
 	fake.Provider
 	mu   sync.Mutex
-	reqs []provider.Request
+	reqs []models.Request
 }
 
-func (a *asked) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+func (a *asked) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	a.mu.Lock()
 	a.reqs = append(a.reqs, req)
 	a.mu.Unlock()
@@ -37,8 +37,8 @@ func (a *asked) Run(ctx context.Context, req provider.Request, emit func(provide
 // bounded, and status and the provider are told by how much.
 func TestASmallCostBuysLittle(t *testing.T) {
 	dear := &asked{}
-	dear.List = []provider.Model{{Name: "dear", Price: &provider.Price{Input: 1e6, Output: 100e6}}}
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("dear", dear))
+	dear.List = []models.Model{{Name: "dear", Price: &models.Price{Input: 1e6, Output: 100e6}}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("dear", dear))
 	d.must(fsys.WriteFile(d.ctx, d.account.Root(), "limits", []byte(`{"per_day_microusd":1000000,"approval_threshold_microusd":100000}`)))
 	model := `"model":"dear","stream":false`
 	for _, cost := range []int{0, 1, 1000} {
@@ -69,7 +69,7 @@ func TestASmallCostBuysLittle(t *testing.T) {
 // What was served in a dearer way than was asked for costs that, counted or not,
 // and is in the job's usage.
 func TestServedDearer(t *testing.T) {
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("dear", &dearer{}))
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("dear", &dearer{}))
 	dear := `"model":"dear","max_cost_microusd":1000`
 	n := d.ask(say("use", dear))
 	d.ended(n, compute.Done, 50) // of 20
@@ -83,13 +83,13 @@ func TestServedDearer(t *testing.T) {
 // dearer serves all as priority, and counts only if it is asked to use.
 type dearer struct{ fake.Provider }
 
-func (*dearer) Models(context.Context) ([]provider.Model, error) {
-	return []provider.Model{{Name: "dear", Price: &provider.Price{Input: 1e6, Output: 1e6}}}, nil
+func (*dearer) Models(context.Context) ([]models.Model, error) {
+	return []models.Model{{Name: "dear", Price: &models.Price{Input: 1e6, Output: 1e6}}}, nil
 }
 
-func (*dearer) Run(_ context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
-	usage := provider.Usage{Input: 10, Output: 10, Percent: req.Dearer("service_tier", "priority"), Estimated: req.Last() != "use"}
-	return usage, emit(provider.Chunk{Text: "x", Finish: "stop", Usage: &usage})
+func (*dearer) Run(_ context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
+	usage := models.Usage{Input: 10, Output: 10, Percent: req.Dearer("service_tier", "priority"), Estimated: req.Last() != "use"}
+	return usage, emit(models.Chunk{Text: "x", Finish: "stop", Usage: &usage})
 }
 
 // What a provider bills above the hold is recorded, and then nothing starts that
@@ -150,8 +150,8 @@ func TestOldPolicy(t *testing.T) {
 // A price of 0 that an earlier version stored, which may have said nothing, counts as
 // not known until somebody writes what it is; one that is written as 0 is meant.
 func TestOldPricesOfNothing(t *testing.T) {
-	none := &fake.Provider{List: []provider.Model{{Name: "mine"}, {Name: "gpt-4o"}}}
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("none", none))
+	none := &fake.Provider{List: []models.Model{{Name: "mine"}, {Name: "gpt-4o"}}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("none", none))
 	const zero, some = `{"input_microusd":0,"cached_input_microusd":0,"output_microusd":0}`, `{"input_microusd":0,"output_microusd":1000000}`
 	put := func(doc string) {
 		d.must(d.db.Update(d.ctx, func(tx store.Store) error { return tx.Put(d.ctx, "compute/policy", []byte(doc)) }))

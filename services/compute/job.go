@@ -7,7 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -130,7 +130,7 @@ type statusFile struct {
 	Key      string        `json:"idempotency_key,omitempty"`
 	State    State         `json:"state"`
 	Approval string        `json:"approval,omitempty"` // what it waits for
-	Kind     provider.Kind `json:"kind"`
+	Kind     models.Kind   `json:"kind"`
 	Provider string        `json:"provider"`
 	Model    string        `json:"model"`
 	Created  string        `json:"created"`
@@ -161,15 +161,15 @@ func (j *job) status(context.Context) (statusFile, error) {
 }
 
 type usageFile struct {
-	Input     int64           `json:"input_tokens"`
-	Cached    int64           `json:"cached_tokens"`
-	Output    int64           `json:"output_tokens"`
-	Estimated bool            `json:"estimated"`
-	Percent   int64           `json:"price_percent,omitempty"` // of Price, if it was served in a dearer way
-	Held      budget.Micros   `json:"held_microusd"`
-	Cost      budget.Micros   `json:"cost_microusd"`
-	Free      bool            `json:"free"`
-	Price     *provider.Price `json:"price"` // for a million tokens; null: not known
+	Input     int64         `json:"input_tokens"`
+	Cached    int64         `json:"cached_tokens"`
+	Output    int64         `json:"output_tokens"`
+	Estimated bool          `json:"estimated"`
+	Percent   int64         `json:"price_percent,omitempty"` // of Price, if it was served in a dearer way
+	Held      budget.Micros `json:"held_microusd"`
+	Cost      budget.Micros `json:"cost_microusd"`
+	Free      bool          `json:"free"`
+	Price     *models.Price `json:"price"` // for a million tokens; null: not known
 	// Attempts are there if there was more than one. The tokens are those of
 	// all, and the price the last one's.
 	Attempts []attempt `json:"attempts,omitempty"`

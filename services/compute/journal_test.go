@@ -8,7 +8,7 @@ import (
 
 	"agent9/conformance"
 	"agent9/fsys"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 )

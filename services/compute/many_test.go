@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agent9/fsys"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/bolt"

@@ -5,7 +5,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // meter stops an attempt whose provider does not keep to what it was asked for:
@@ -18,7 +18,7 @@ type meter struct {
 }
 
 // add counts c, and returns an error if that was too much.
-func (m *meter) add(c provider.Chunk) error {
+func (m *meter) add(c models.Chunk) error {
 	if m.c.free || c.Result != nil || c.Finish != "" {
 		return nil // or it is all there
 	}
@@ -29,7 +29,7 @@ func (m *meter) add(c provider.Chunk) error {
 		if m.c.price.Cost(*c.Usage) > m.hold {
 			return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped when it had cost the %s that was held for it", m.hold.Dollars()))
 		}
-	case m.c.load.Bounded && provider.Exceeds(m.bytes, most):
+	case m.c.load.Bounded && models.Exceeds(m.bytes, most):
 		return fsys.E(fsys.Exhausted, fmt.Sprintf("budget: the run was stopped, as its answer is longer than %d tokens", most))
 	}
 	return nil

@@ -7,10 +7,10 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/echo"
-	"agent9/providers/compute/exec"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/echo"
+	"agent9/providers/models/exec"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/mem"
@@ -102,7 +102,7 @@ func TestDrivers(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newDeskOn(t, mem.New(), &fake.Provider{},
-		provider.NewRunner("echo", echo.New(echo.Config{})), provider.NewRunner("program", program))
+		models.NewRunner("echo", echo.New(echo.Config{})), models.NewRunner("program", program))
 	d.read("jobs/" + d.ask(say("hello  there\n", `"provider":"echo"`)) + "/result")
 	if got := d.read("jobs/1/output"); got != "hello  there\n" {
 		t.Errorf("echo: %q", got)

@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // plan is who does a request, and what that may cost.
@@ -42,18 +42,18 @@ func (s *Service) plan(ctx context.Context, p Policy, sub *submission) (plan, er
 }
 
 // candidates returns the providers that may do sub, the preferred one first.
-func (s *Service) candidates(p Policy, sub *submission) ([]*provider.Runner, error) {
+func (s *Service) candidates(p Policy, sub *submission) ([]*models.Runner, error) {
 	runners := slices.Clone(s.config.Providers)
 	if id := sub.provider; id != "" {
 		if s.config.Providers.Get(id) == nil {
 			return nil, fsys.E(fsys.Invalid, s.config.Providers.None(id))
 		}
-		runners = []*provider.Runner{s.config.Providers.Get(id)}
+		runners = []*models.Runner{s.config.Providers.Get(id)}
 	} else if i := slices.Index(runners, s.config.Providers.Get(p.DefaultProvider)); i > 0 {
 		first := runners[i]
 		runners = slices.Insert(slices.Delete(runners, i, i+1), 0, first)
 	}
-	runners = slices.DeleteFunc(runners, func(r *provider.Runner) bool {
+	runners = slices.DeleteFunc(runners, func(r *models.Runner) bool {
 		return !allowed(p.AllowProviders, p.BlockProviders, r.ID())
 	})
 	if len(runners) == 0 && sub.provider != "" {
@@ -62,7 +62,7 @@ func (s *Service) candidates(p Policy, sub *submission) ([]*provider.Runner, err
 	if len(runners) == 0 {
 		return nil, fsys.E(fsys.Permission, "the policy allows no provider")
 	}
-	runners = slices.DeleteFunc(runners, func(r *provider.Runner) bool { return !r.Can(sub.req.Kind) })
+	runners = slices.DeleteFunc(runners, func(r *models.Runner) bool { return !r.Can(sub.req.Kind) })
 	if len(runners) == 0 {
 		return nil, fsys.E(fsys.Invalid, "no provider here can do work of kind "+string(sub.req.Kind))
 	}

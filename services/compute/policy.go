@@ -10,7 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -29,17 +29,17 @@ type Policy struct {
 	// may cost money.
 	DefaultMaxTokens int64 `json:"default_max_tokens"`
 	// AllowFields are names of fields of requests that cost nothing more than
-	// their tokens, as the operator knows: see [provider.Request.Load].
+	// their tokens, as the operator knows: see [models.Request.Load].
 	AllowFields []string `json:"allow_fields"`
 	// MaxCostRequired refuses requests without max_cost_microusd, but of a
 	// free provider.
 	MaxCostRequired bool `json:"max_cost_required"`
 	// Prices are for a million tokens, by glob of the model's name. The
 	// longest glob that matches counts, before what a provider says.
-	Prices map[string]provider.Price `json:"prices"`
+	Prices map[string]models.Price `json:"prices"`
 	// DefaultPrice is that of a model of which no price is known; null is
 	// none: such a model is refused, but of a free provider.
-	DefaultPrice *provider.Price `json:"default_price"`
+	DefaultPrice *models.Price `json:"default_price"`
 	// Prefer is the order in which those who have a model are asked: cost,
 	// latency, or quality, which is the order in which providers were given.
 	Prefer string `json:"prefer"`
@@ -85,7 +85,7 @@ func defaultPolicy() Policy {
 		BlockModels:      []string{},
 		AllowFields:      []string{},
 		DefaultMaxTokens: 8192,
-		Prices:           map[string]provider.Price{},
+		Prices:           map[string]models.Price{},
 		Prefer:           preferQuality,
 		Fallback:         []Fallback{},
 		MaxAttempts:      4,
@@ -203,7 +203,7 @@ func whole(doc []byte) error {
 	return nil
 }
 
-func checkPrice(what string, p provider.Price) error {
+func checkPrice(what string, p models.Price) error {
 	for _, m := range []budget.Micros{p.Input, p.Cached, p.Output, p.Write, budget.Micros(p.LongOver)} {
 		if m < 0 || m > budget.Most {
 			return fsys.E(fsys.Invalid, fmt.Sprintf("policy: %s is from 0 to %d for a million tokens, not %d", what, budget.Most, m))
@@ -216,7 +216,7 @@ func checkPrice(what string, p provider.Price) error {
 }
 
 func allowed(allow, block []string, name string) bool {
-	match := func(glob string) bool { return provider.Match(glob, name) }
+	match := func(glob string) bool { return models.Match(glob, name) }
 	return !slices.ContainsFunc(block, match) && (len(allow) == 0 || slices.ContainsFunc(allow, match))
 }
 
@@ -224,10 +224,10 @@ func allowed(allow, block []string, name string) bool {
 // the policy's price, else none if the provider is free, else what it says, else
 // what is publicly known, else the policy's default; nil if there is none. Own
 // says that the price is the policy's.
-func (p *Policy) priceOf(free bool, m provider.Model) (price *provider.Price, isFree, own bool) {
+func (p *Policy) priceOf(free bool, m models.Model) (price *models.Price, isFree, own bool) {
 	best := ""
 	for glob := range p.Prices {
-		if provider.Match(glob, m.Name) && (len(glob) > len(best) || len(glob) == len(best) && glob < best) {
+		if models.Match(glob, m.Name) && (len(glob) > len(best) || len(glob) == len(best) && glob < best) {
 			best = glob
 		}
 	}
@@ -238,7 +238,7 @@ func (p *Policy) priceOf(free bool, m provider.Model) (price *provider.Price, is
 	if free {
 		return nil, true, false
 	}
-	if price := cmp.Or(m.Price, provider.PriceOf(m.Name)); price != nil {
+	if price := cmp.Or(m.Price, models.PriceOf(m.Name)); price != nil {
 		return price, false, false
 	}
 	return p.DefaultPrice, false, true
@@ -261,7 +261,7 @@ type stored struct {
 // taken the place of one of money. A price may also have been written that said
 // nothing, and be kept as one of 0: it is left out, as if it were not known.
 func storedPolicy(doc []byte) (Policy, error) {
-	body, err := provider.ParseBody(doc)
+	body, err := models.ParseBody(doc)
 	if err != nil {
 		return parsePolicy(doc)
 	}
@@ -283,7 +283,7 @@ func storedPolicy(doc []byte) (Policy, error) {
 	return p, nil
 }
 
-func saysNothing(p provider.Price) bool {
+func saysNothing(p models.Price) bool {
 	return max(p.Input, p.Cached, p.Output, p.Write) == 0 || p.Long != nil && saysNothing(*p.Long)
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"agent9/conformance"
 	"agent9/fsys"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store/mem"
 )
@@ -72,20 +72,20 @@ func TestPolicyIsChecked(t *testing.T) {
 func chat(names ...string) *fake.Provider {
 	f := &fake.Provider{}
 	for _, name := range names {
-		f.List = append(f.List, provider.Model{Name: name, Context: 1, Price: &provider.Price{Input: 1e6, Output: 1e6}})
+		f.List = append(f.List, models.Model{Name: name, Context: 1, Price: &models.Price{Input: 1e6, Output: 1e6}})
 	}
 	return f
 }
 
 func TestWhoIsAsked(t *testing.T) {
 	vectors := chat("vec")
-	vectors.List[0].Kinds = []provider.Kind{provider.Embeddings}
-	vectors.About = provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat, provider.Embeddings}}
-	down := &fake.Provider{Down: fsys.E(fsys.Unavailable, "gone"), List: []provider.Model{}}
+	vectors.List[0].Kinds = []models.Kind{models.Embeddings}
+	vectors.About = models.Info{Driver: "x", Kinds: []models.Kind{models.Chat, models.Embeddings}}
+	down := &fake.Provider{Down: fsys.E(fsys.Unavailable, "gone"), List: []models.Model{}}
 	d := newDeskOn(t, mem.New(), &fake.Provider{},
-		provider.NewRunner("b", chat("small", "large:latest", "org/x")),
-		provider.NewRunner("any", chat("mine", "*")),
-		provider.NewRunner("vectors", vectors))
+		models.NewRunner("b", chat("small", "large:latest", "org/x")),
+		models.NewRunner("any", chat("mine", "*")),
+		models.NewRunner("vectors", vectors))
 	const priced = `{"default_price":{"input_microusd":1,"output_microusd":0}`
 	for _, c := range []struct {
 		policy, request string
@@ -125,7 +125,7 @@ func TestWhoIsAsked(t *testing.T) {
 		}
 	}
 	// Who cannot tell what it has may have it.
-	d = newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("down", down))
+	d = newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("down", down))
 	d.policy(priced + "}")
 	if s := d.status(d.ask(say("x", `"model":"new"`))); s.Provider != "down" || s.Model != "new" {
 		t.Errorf("got %+v", s)
@@ -135,7 +135,7 @@ func TestWhoIsAsked(t *testing.T) {
 // A server that is gone does not hold up who looks at the tree.
 func TestProvidersFiles(t *testing.T) {
 	down := &fake.Provider{Down: fsys.E(fsys.Unavailable, "gone")}
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("down", down))
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("down", down))
 	begin := time.Now()
 	d.must(conformance.CheckTree(d.ctx, d.svc.Root(), "providers/down/models"))
 	if took := time.Since(begin); took > 10*time.Second {

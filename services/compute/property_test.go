@@ -14,8 +14,8 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/store"
 	"agent9/store/mem"
 )
@@ -41,24 +41,24 @@ type world struct {
 	number int
 }
 
-func (w world) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+func (w world) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	w.mu.Lock()
 	dead := w.number != w.worlds
 	w.mu.Unlock()
 	if dead {
-		return provider.Usage{}, fsys.E(fsys.Unavailable, "it is dead")
+		return models.Usage{}, fsys.E(fsys.Unavailable, "it is dead")
 	}
 	return w.worst.Run(ctx, req, emit)
 }
 
-func (w *worst) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+func (w *worst) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	name := req.Last()
 	price := w.List[0].Price
-	u := provider.Usage{Input: int64(len(req.Body.Bytes())), Output: req.MaxOutput * req.Choices}
+	u := models.Usage{Input: int64(len(req.Body.Bytes())), Output: req.MaxOutput * req.Choices}
 	most := int64(price.Cost(u))
 	w.mu.Lock()
 	if w.rng.IntN(10) == 0 {
-		u = provider.Usage{} // it refuses
+		u = models.Usage{} // it refuses
 	} else if w.lies && w.rng.IntN(20) == 0 {
 		u.Output *= 10
 	}
@@ -77,7 +77,7 @@ func (w *worst) Run(ctx context.Context, req provider.Request, emit func(provide
 		}
 	}
 	switch {
-	case u == provider.Usage{}:
+	case u == models.Usage{}:
 		return u, fsys.E(fsys.Invalid, "refused")
 	case wait || !counted:
 		if wait {
@@ -88,10 +88,10 @@ func (w *worst) Run(ctx context.Context, req provider.Request, emit func(provide
 		if wait {
 			return u, context.Cause(ctx)
 		}
-		return u, emit(provider.Chunk{Text: "x", Finish: "stop"})
+		return u, emit(models.Chunk{Text: "x", Finish: "stop"})
 	}
 	note(true)
-	return u, emit(provider.Chunk{Text: "x", Finish: "stop", Usage: &u})
+	return u, emit(models.Chunk{Text: "x", Finish: "stop", Usage: &u})
 }
 
 // Random requests, limits, policies, cancels, decisions, kills and jumps of the
@@ -114,8 +114,8 @@ func TestMoneyHolds(t *testing.T) {
 func moneyHolds(t *testing.T, seed uint64, steps int, lies bool) {
 	r := rand.New(rand.NewPCG(seed, 13))
 	w := &worst{rng: rand.New(rand.NewPCG(seed, 14)), lies: lies, billed: map[string]int64{}, may: map[string]int64{}}
-	w.List = []provider.Model{{Name: "w", Price: &provider.Price{Input: 1_000_003, Cached: 1_000_003, Output: 7_000_001}}}
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("w", world{w, 0}))
+	w.List = []models.Model{{Name: "w", Price: &models.Price{Input: 1_000_003, Cached: 1_000_003, Output: 7_000_001}}}
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("w", world{w, 0}))
 	var clock time.Time = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	var mu sync.Mutex
 	d.now = func() time.Time { mu.Lock(); defer mu.Unlock(); return clock }
@@ -222,7 +222,7 @@ func (d *desk) killed(w *worst) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.worlds++ // nothing has begun that is not on disk
-		d.others = []*provider.Runner{provider.NewRunner("w", world{w, w.worlds})}
+		d.others = []*models.Runner{models.NewRunner("w", world{w, w.worlds})}
 		return nil
 	}))
 	d.stop()

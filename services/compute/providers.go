@@ -5,13 +5,13 @@ import (
 	"context"
 
 	"agent9/fsys"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 )
 
 type providerInfo struct {
 	ID string `json:"id"`
-	provider.Info
+	models.Info
 }
 
 // providerHealth is how a provider did when it was asked last. State is ok,
@@ -33,7 +33,7 @@ type modelLatency struct {
 	Runs  int    `json:"runs"`
 }
 
-func healthOf(ctx context.Context, r *provider.Runner) providerHealth {
+func healthOf(ctx context.Context, r *models.Runner) providerHealth {
 	c, h := r.Catalog(ctx), r.Health()
 	f := providerHealth{OK: c.Err == nil && h.Failures == 0, State: "ok", Checked: keep.Stamp(c.Checked), Failures: h.Failures, Until: keep.Stamp(h.Until)}
 	for _, l := range r.Latencies() {
@@ -50,7 +50,7 @@ func healthOf(ctx context.Context, r *provider.Runner) providerHealth {
 	return f
 }
 
-func providerDir(r *provider.Runner) fsys.Node {
+func providerDir(r *models.Runner) fsys.Node {
 	return fsys.NewTable(
 		fsys.Entry{Name: "info", Node: fsys.JSON(func(context.Context) (providerInfo, error) {
 			return providerInfo{r.ID(), r.Info()}, nil

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/store"
 )
 
@@ -99,7 +99,7 @@ func (s *Service) ready(ctx context.Context, st store.Store, r rates) (paces, er
 // pace counts a request in the transaction that records its job, or refuses
 // it. It returns how many tokens were counted: those of the request, as the
 // others are not known yet.
-func (s *Service) pace(ctx context.Context, tx store.Store, r rates, req provider.Request) (tokens int64, err error) {
+func (s *Service) pace(ctx context.Context, tx store.Store, r rates, req models.Request) (tokens int64, err error) {
 	if r == (rates{}) {
 		return 0, nil
 	}
@@ -110,7 +110,7 @@ func (s *Service) pace(ctx context.Context, tx store.Store, r rates, req provide
 	now := s.config.Now().Unix()
 	p.Requests = p.Requests.add(now, 1)
 	if r.tokens > 0 {
-		tokens = provider.Estimate(req, 0).Input
+		tokens = models.Estimate(req, 0).Input
 		p.Tokens = p.Tokens.add(now, tokens)
 	}
 	return tokens, store.PutJSON(ctx, tx, rateKey, p)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -25,28 +25,28 @@ func (s State) ended() bool { return s != Awaiting && s != Queued && s != Runnin
 
 // record is what the store has of a job, apart from what it read and wrote.
 type record struct {
-	Number   int64           `json:"number"`
-	Name     string          `json:"name,omitempty"` // of a job that was a draft
-	Key      string          `json:"key,omitempty"`
-	Token    string          `json:"token,omitempty"` // the id of that which it came with
-	State    State           `json:"state"`
-	Kind     provider.Kind   `json:"kind"`
-	Provider string          `json:"provider"`
-	Model    string          `json:"model"`
-	Timeout  int64           `json:"timeout_ms"`
-	Created  time.Time       `json:"created"`
-	Started  time.Time       `json:"started"`
-	Ended    time.Time       `json:"ended"`
-	Failure  *keep.Failure   `json:"failure,omitempty"`
-	Hold     string          `json:"hold"`
-	Held     budget.Micros   `json:"held"`
-	Free     bool            `json:"free"`
-	Price    *provider.Price `json:"price,omitempty"`
+	Number   int64         `json:"number"`
+	Name     string        `json:"name,omitempty"` // of a job that was a draft
+	Key      string        `json:"key,omitempty"`
+	Token    string        `json:"token,omitempty"` // the id of that which it came with
+	State    State         `json:"state"`
+	Kind     models.Kind   `json:"kind"`
+	Provider string        `json:"provider"`
+	Model    string        `json:"model"`
+	Timeout  int64         `json:"timeout_ms"`
+	Created  time.Time     `json:"created"`
+	Started  time.Time     `json:"started"`
+	Ended    time.Time     `json:"ended"`
+	Failure  *keep.Failure `json:"failure,omitempty"`
+	Hold     string        `json:"hold"`
+	Held     budget.Micros `json:"held"`
+	Free     bool          `json:"free"`
+	Price    *models.Price `json:"price,omitempty"`
 	// Most is what the attempt that runs can cost, and Bound the tokens that
 	// its answer may have, if the request does not say.
 	Most    *budget.Micros `json:"most,omitempty"`
 	Bound   int64          `json:"bound,omitempty"`
-	Usage   provider.Usage `json:"usage"`
+	Usage   models.Usage   `json:"usage"`
 	Cost    budget.Micros  `json:"cost"`
 	Counted int64          `json:"counted,omitempty"` // tokens, in the pace, at submission
 	// Attempts are there if there was more than one; the last one comes with

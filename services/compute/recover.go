@@ -7,7 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/store"
 )
 
@@ -52,7 +52,7 @@ func (s *Service) interrupted(ctx context.Context, n int64) error {
 	}
 	return s.st.Update(ctx, func(tx store.Store) error {
 		r := rec
-		r.end(s.config.Now(), provider.Usage{}, errInterrupted)
+		r.end(s.config.Now(), models.Usage{}, errInterrupted)
 		r.Size += j.streamed()
 		waiting := len(rec.Attempts) > 0 && rec.Begun.IsZero()
 		if rec.State == Running && !waiting && !r.Free {

@@ -9,13 +9,13 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // submission is a request as it was written, understood.
 type submission struct {
 	raw      []byte // as it was written, for the request file
-	req      provider.Request
+	req      models.Request
 	provider string         // empty: any
 	maxCost  *budget.Micros // nil: not given
 	timeout  int64          // milliseconds; 0: not given
@@ -32,15 +32,15 @@ func parseSubmission(raw []byte) (*submission, error) {
 	}
 	sub := &submission{raw: raw}
 	if text[0] != '{' && !fsys.IsArray(text) {
-		sub.req = provider.Ask("", string(raw))
+		sub.req = models.Ask("", string(raw))
 		sub.hash = hash(sub.req.Body.Bytes())
 		return sub, nil
 	}
-	body, err := provider.ParseBody(text)
+	body, err := models.ParseBody(text)
 	if err != nil {
 		return nil, err
 	}
-	var kind provider.Kind
+	var kind models.Kind
 	for _, f := range []struct {
 		name, want string
 		into       any
@@ -64,7 +64,7 @@ func parseSubmission(raw []byte) (*submission, error) {
 			return nil, fsys.E(fsys.Invalid, f.name+" must be "+f.want)
 		}
 	}
-	if sub.req, err = provider.ParseRequest(kind, body); err != nil {
+	if sub.req, err = models.ParseRequest(kind, body); err != nil {
 		return nil, err
 	}
 	sub.hash, err = canonicalHash(text)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 )
@@ -16,9 +16,9 @@ import (
 // as its providers do not return, and another one opens what is on disk.
 func TestKilled(t *testing.T) {
 	stores(t, func(t *testing.T, db store.Updater) {
-		free := provider.NewRunner("free", &fake.Provider{
-			About: provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat}, Free: true},
-			List:  []provider.Model{{Name: "free"}},
+		free := models.NewRunner("free", &fake.Provider{
+			About: models.Info{Driver: "x", Kinds: []models.Kind{models.Chat}, Free: true},
+			List:  []models.Model{{Name: "free"}},
 		})
 		d := newDeskOn(t, db, &fake.Provider{}, free)
 		d.policy(`{"max_concurrent":3}`)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // retry is what of a policy bounds the attempts of a job.
@@ -62,7 +62,7 @@ func (t *turn) next() (i int, ok bool) {
 func (t *turn) pause(i int) time.Duration {
 	wait := t.chain[i].runner.Wait()
 	if n := t.asked[i]; n > 0 {
-		wait = max(wait, provider.Backoff(backoffFirst, backoffMost, n))
+		wait = max(wait, models.Backoff(backoffFirst, backoffMost, n))
 	}
 	return wait
 }

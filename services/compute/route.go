@@ -10,22 +10,22 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 )
 
 // candidate is a model of a provider that may do a request.
 type candidate struct {
-	runner *provider.Runner
-	model  provider.Model
-	req    provider.Request // for this model
+	runner *models.Runner
+	model  models.Model
+	req    models.Request // for this model
 	free   bool
-	list   *provider.Price // of the model; nil: not known
-	price  *provider.Price // for this request: what its way of serving makes of list
-	load   provider.Load   // of what is not free
-	most   budget.Micros   // that req can cost; see [candidate.within]
-	bound  int64           // tokens of the answer, where sub does not say how many
-	wrong  error           // why it cannot be asked for money
-	listed bool            // it is there because the policy's fallback names it
+	list   *models.Price // of the model; nil: not known
+	price  *models.Price // for this request: what its way of serving makes of list
+	load   models.Load   // of what is not free
+	most   budget.Micros // that req can cost; see [candidate.within]
+	bound  int64         // tokens of the answer, where sub does not say how many
+	wrong  error         // why it cannot be asked for money
+	listed bool          // it is there because the policy's fallback names it
 }
 
 // maxChain is how many candidates a request may have.
@@ -33,8 +33,8 @@ const maxChain = 8
 
 // offer is what a provider says that it has.
 type offer struct {
-	runner  *provider.Runner
-	catalog provider.Catalog
+	runner  *models.Runner
+	catalog models.Catalog
 }
 
 // chain returns who may do sub, in the order in which they are asked; at least
@@ -60,7 +60,7 @@ func (s *Service) chain(ctx context.Context, p Policy, sub *submission) ([]candi
 }
 
 // ask asks all of runners at once what they have.
-func ask(ctx context.Context, runners []*provider.Runner) []offer {
+func ask(ctx context.Context, runners []*models.Runner) []offer {
 	offers := make([]offer, len(runners))
 	var asked sync.WaitGroup
 	for i, r := range runners {
@@ -75,7 +75,7 @@ func wanted(p Policy, offers []offer, sub *submission) ([]candidate, error) {
 	if name := sub.req.Model; name != "" {
 		return named(p, offers, sub, name)
 	}
-	if p.DefaultModel != "" && sub.req.Kind == provider.Chat {
+	if p.DefaultModel != "" && sub.req.Kind == models.Chat {
 		chain, err := named(p, offers, sub, p.DefaultModel)
 		if err == nil || sub.provider == "" {
 			return chain, err
@@ -93,17 +93,17 @@ func wanted(p Policy, offers []offer, sub *submission) ([]candidate, error) {
 
 // first returns the first model that fits a request that names none, or the
 // nameless one, which is whatever the provider takes for its own.
-func (o offer) first(p Policy, sub *submission) (provider.Model, bool) {
+func (o offer) first(p Policy, sub *submission) (models.Model, bool) {
 	for _, m := range o.catalog.Models {
 		if m.Name != "*" && does(m, sub.req.Kind) && allowed(p.AllowModels, p.BlockModels, m.Name) {
 			return m, true
 		}
 	}
-	return provider.Model{}, false
+	return models.Model{}, false
 }
 
 // does reports whether m does work of a kind, as far as that is known.
-func does(m provider.Model, kind provider.Kind) bool {
+func does(m models.Model, kind models.Kind) bool {
 	return m.Kinds == nil || slices.Contains(m.Kinds, kind)
 }
 
@@ -123,9 +123,9 @@ func named(p Policy, offers []offer, sub *submission, name string) ([]candidate,
 			}
 			groups[0] = append(groups[0], candidate{runner: o.runner, model: m.Named(name)})
 		case ok:
-			groups[1] = append(groups[1], candidate{runner: o.runner, model: provider.Model{Name: name}})
+			groups[1] = append(groups[1], candidate{runner: o.runner, model: models.Model{Name: name}})
 		case !o.catalog.Known:
-			groups[2] = append(groups[2], candidate{runner: o.runner, model: provider.Model{Name: name}})
+			groups[2] = append(groups[2], candidate{runner: o.runner, model: models.Model{Name: name}})
 		}
 		for _, m := range o.catalog.Models {
 			have = append(have, m.Name)
@@ -264,7 +264,7 @@ func (c candidate) typical() budget.Micros {
 	case c.price == nil:
 		return math.MaxInt64
 	}
-	u := provider.Estimate(c.req, 0)
+	u := models.Estimate(c.req, 0)
 	if u.Output = 1000; c.req.MaxOutput > 0 {
 		u.Output = c.req.MaxOutput
 	}

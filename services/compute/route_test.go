@@ -14,9 +14,9 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	"agent9/providers/compute/exec"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/exec"
+	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
 	"agent9/store/mem"
@@ -35,11 +35,11 @@ type series struct {
 func newSeries(model string, price int64, scripts ...string) *series {
 	s := &series{scripts: scripts}
 	p := budget.Micros(price * 1e6)
-	s.List = []provider.Model{{Name: model, Context: 1, Price: &provider.Price{Input: p, Cached: p, Output: p}}}
+	s.List = []models.Model{{Name: model, Context: 1, Price: &models.Price{Input: p, Cached: p, Output: p}}}
 	return s
 }
 
-func (s *series) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+func (s *series) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	s.mu.Lock()
 	script := s.scripts[min(len(s.runs), len(s.scripts)-1)]
 	s.runs = append(s.runs, time.Now())
@@ -48,7 +48,7 @@ func (s *series) Run(ctx context.Context, req provider.Request, emit func(provid
 	if !ok {
 		after = script
 	}
-	usage, err := s.Provider.Run(ctx, provider.Ask(req.Model, after), emit)
+	usage, err := s.Provider.Run(ctx, models.Ask(req.Model, after), emit)
 	if wait, bad := time.ParseDuration(before); ok && bad == nil && err != nil {
 		err = &fsys.Error{Code: fsys.CodeOf(err), Reason: fsys.ReasonOf(err), Err: leaveAlone(wait)}
 	}
@@ -62,7 +62,7 @@ func TestFinal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("command", command))
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("command", command))
 	d.policy(`{"fallback":[{"provider":"main","model":"fake"}],"max_attempts":2}`)
 	for _, c := range []struct {
 		req, attempts string
@@ -103,12 +103,12 @@ func (s *series) times() (since []time.Duration) {
 }
 
 // bubble runs a test on a clock that moves when nothing else can.
-func bubble(t *testing.T, policy string, test func(d *desk), providers ...provider.Provider) {
+func bubble(t *testing.T, policy string, test func(d *desk), providers ...models.Provider) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var runners []*provider.Runner
+		var runners []*models.Runner
 		for i, p := range providers {
-			runners = append(runners, provider.NewRunner(string(rune('a'+i)), p))
+			runners = append(runners, models.NewRunner(string(rune('a'+i)), p))
 		}
 		d := newDeskOn(t, mem.New(), &fake.Provider{}, runners...)
 		d.policy(policy)
@@ -362,7 +362,7 @@ type slowly struct {
 	pause time.Duration
 }
 
-func (s *slowly) Run(ctx context.Context, req provider.Request, emit func(provider.Chunk) error) (provider.Usage, error) {
+func (s *slowly) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	<-time.After(s.pause)
 	return s.series.Run(ctx, req, emit)
 }
@@ -370,7 +370,7 @@ func (s *slowly) Run(ctx context.Context, req provider.Request, emit func(provid
 // Behind what is free nothing is asked that costs, unless somebody says so.
 func TestFreeStaysFree(t *testing.T) {
 	a := newSeries("m", 0, "fail provider down")
-	a.About = provider.Info{Driver: "x", Kinds: []provider.Kind{provider.Chat}, Free: true}
+	a.About = models.Info{Driver: "x", Kinds: []models.Kind{models.Chat}, Free: true}
 	for _, c := range []struct {
 		policy, more string
 		want         compute.State
@@ -387,7 +387,7 @@ func TestFreeStaysFree(t *testing.T) {
 }
 
 func TestPricesAreKnown(t *testing.T) {
-	none := &fake.Provider{List: []provider.Model{{Name: "gpt-4o"}, {Name: "mine"}}}
+	none := &fake.Provider{List: []models.Model{{Name: "gpt-4o"}, {Name: "mine"}}}
 	bubble(t, `{}`, func(d *desk) {
 		d.ended(d.ask(say("use 1000 1;x", `"model":"gpt-4o"`)), compute.Done, 2510) // as is publicly known
 		d.refused(say("x", `"model":"mine"`), fsys.Invalid, "the price of the model mine is not known; set prices or default_price in compute/policy")
@@ -434,7 +434,7 @@ func TestStopAtTheHold(t *testing.T) {
 func TestKilledInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newSeries("m", 10, "1h: use 1 0;fail busy rate")
-		d := newDeskOn(t, mem.New(), &fake.Provider{}, provider.NewRunner("a", a))
+		d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("a", a))
 		d.policy(`{"max_retry_wait_ms":3600000}`)
 		n := d.ask(say("x", `"model":"m"`, `"max_cost_microusd":500`, `"timeout_ms":86400000`))
 		synctest.Wait()

@@ -7,7 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
+	"agent9/providers/models"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -37,7 +37,7 @@ func (s *Service) cancel(j *job, why error) error {
 		return err
 	}
 	_, err := s.crew.Withdraw(j, func() { j.cancel(why) }, func() error {
-		return s.finish(j, provider.Usage{}, why)
+		return s.finish(j, models.Usage{}, why)
 	})
 	return err
 }
@@ -54,7 +54,7 @@ type ended struct {
 // finish records how j ended, with its money, in one transaction, and lets its
 // readers go. If that cannot be recorded because there is too much to store,
 // the job failed for that reason.
-func (s *Service) finish(j *job, usage provider.Usage, err error) error {
+func (s *Service) finish(j *job, usage models.Usage, err error) error {
 	defer j.cancel(nil)
 	ctx := context.WithoutCancel(s.life)
 	failed := j.open(ctx)
@@ -72,7 +72,7 @@ func (s *Service) finish(j *job, usage provider.Usage, err error) error {
 	return nil
 }
 
-func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err error) error {
+func (s *Service) settle(ctx context.Context, j *job, usage models.Usage, err error) error {
 	return s.st.Update(ctx, func(tx store.Store) error {
 		r, get := store.GetJSON[record](ctx, tx, recordKey(j.n))
 		if get != nil {
@@ -108,7 +108,7 @@ func (s *Service) settle(ctx context.Context, j *job, usage provider.Usage, err 
 }
 
 // end makes r the record of a job that ended with err.
-func (r *record) end(now time.Time, usage provider.Usage, err error) {
+func (r *record) end(now time.Time, usage models.Usage, err error) {
 	if len(r.Attempts) > 0 && !r.Begun.IsZero() {
 		r.Attempts = append(r.Attempts, r.attempt(now, usage, err))
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 // clone makes the repository in the sandbox.
@@ -19,7 +19,7 @@ func (w *session) clone(ctx context.Context) error {
 		return w.explained(w.cloneApart(ctx, r))
 	}
 	env := []string{"GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=" + gitProtocols, "GIT_TEMPLATE_DIR=", "GIT_ASKPASS="}
-	return w.explained(w.try(ctx, r.attempts(r.dir(), false), process{cmd: provider.Command{Env: env}}))
+	return w.explained(w.try(ctx, r.attempts(r.dir(), false), process{cmd: sandboxes.Command{Env: env}}))
 }
 
 // explained says of a clone that failed what may be missing.
@@ -42,7 +42,7 @@ func (w *session) cloneApart(ctx context.Context, r *repo) error {
 	if err != nil {
 		return err
 	}
-	spec := provider.Spec{
+	spec := sandboxes.Spec{
 		Name: SandboxName(w.s.config.Owner, w.n) + ofClone, Agent: w.s.config.Owner,
 		Image: w.plan.gitImage, Pull: w.plan.policy.pulls() || w.plan.policy.Pull && w.plan.policy.GitImage != "",
 		Limits: w.plan.spec,
@@ -51,7 +51,7 @@ func (w *session) cloneApart(ctx context.Context, r *repo) error {
 	if err != nil {
 		return fsys.Wrap(fsys.Unavailable, "the clone failed: a sandbox for git", err)
 	}
-	err = w.try(ctx, r.attempts(cloned, true), process{box: box, cmd: provider.Command{Env: env, Bare: true}})
+	err = w.try(ctx, r.attempts(cloned, true), process{box: box, cmd: sandboxes.Command{Env: env, Bare: true}})
 	if err == nil {
 		err = w.takeOver(ctx, box, r)
 	}
@@ -104,7 +104,7 @@ func (r *repo) apart(token []byte) ([]string, error) {
 
 // takeOver copies a clone from box to the session's sandbox, and writes its
 // files there.
-func (w *session) takeOver(ctx context.Context, box *provider.Box, r *repo) error {
+func (w *session) takeOver(ctx context.Context, box *sandboxes.Box, r *repo) error {
 	from, err := place(ctx, box, path.Join(cloned, ".git"), false)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (w *session) takeOver(ctx context.Context, box *provider.Box, r *repo) erro
 }
 
 // place is the directory at name in the workspace of box; it can be made.
-func place(ctx context.Context, box *provider.Box, name string, made bool) (fsys.Node, error) {
+func place(ctx context.Context, box *sandboxes.Box, name string, made bool) (fsys.Node, error) {
 	below, ok := box.Where().Path(name)
 	if !ok {
 		return nil, fsys.E(fsys.Internal, "the sandbox does not show its workspace")

@@ -71,7 +71,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -83,7 +83,7 @@ type Config struct {
 	// Note, if set, records an event in the transaction of what it tells of.
 	Note func(tx store.Store, event string, detail any) error
 	// Providers are in the order in which they are preferred.
-	Providers keep.Providers[*provider.Runner]
+	Providers keep.Providers[*sandboxes.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account
@@ -109,7 +109,7 @@ type Config struct {
 	GitSecret func(ctx context.Context, name, url string) ([]byte, error)
 	EnvSecret func(ctx context.Context, name string) ([]byte, error)
 	// Skills, if set, are at /workspace/skills in every session.
-	Skills func(ctx context.Context) ([]provider.File, error)
+	Skills func(ctx context.Context) ([]sandboxes.File, error)
 }
 
 // Serve serves who dialled conn in a session that came with the token of this

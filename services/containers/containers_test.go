@@ -16,8 +16,8 @@ import (
 	"agent9/conformance"
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
-	"agent9/providers/containers/fake"
+	"agent9/providers/sandboxes"
+	"agent9/providers/sandboxes/fake"
 	"agent9/services/containers"
 	"agent9/services/internal/wall"
 	"agent9/store"
@@ -67,7 +67,7 @@ func (y *yard) open() {
 	c := y.config
 	c.Store, c.Account, c.Now, c.Note = store.Sub(y.db, "containers/"), y.account, y.now, y.note
 	c.Agent, c.Owner = "alice", "a1"
-	c.Providers = []*provider.Runner{provider.NewRunner("fake", y.fake)}
+	c.Providers = []*sandboxes.Runner{sandboxes.NewRunner("fake", y.fake)}
 	if y.asking != nil {
 		y.asking.End()
 		y.asking = budget.NewApprovals(life, y.account)

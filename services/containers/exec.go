@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -42,7 +42,7 @@ func (r *execRecord) ended() bool { return r.State != execWaiting && r.State != 
 type exec struct {
 	w   *session
 	m   int64
-	cmd provider.Command
+	cmd sandboxes.Command
 
 	// Of one that has not ended.
 	ctx    context.Context
@@ -93,7 +93,7 @@ func (w *session) begin(ctx context.Context, c *command) (*exec, error) {
 	x := &exec{w: w, cmd: w.command(c), done: make(chan struct{})}
 	x.rec = execRecord{State: execWaiting, Command: *c, Created: w.s.config.Now()}
 	x.ctx, x.cancel = context.WithCancelCause(w.ctx)
-	x.proc = &process{cmd: x.cmd, alike: stdout, control: make(chan provider.Control, 1)}
+	x.proc = &process{cmd: x.cmd, alike: stdout, control: make(chan sandboxes.Control, 1)}
 	switch in := c.Stdin; {
 	case in == nil || in.Open:
 		x.stdin = newPipe()

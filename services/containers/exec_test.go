@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"agent9/fsys"
-	"agent9/providers/containers/fake"
+	"agent9/providers/sandboxes/fake"
 	"agent9/services/containers"
 )
 

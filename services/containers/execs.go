@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -282,14 +282,14 @@ func (x *exec) signal(ctx context.Context, name string) error {
 	if !slices.Contains(signals, name) {
 		return fsys.E(fsys.Invalid, "no signal is called "+name+"; there are: "+strings.Join(signals, ", "))
 	}
-	return x.do(ctx, provider.Control{Signal: name})
+	return x.do(ctx, sandboxes.Control{Signal: name})
 }
 
 // do has something done to the command, and returns when it was: what is
 // written to the command afterwards comes after it. One that waits for its
 // sandbox is told when it begins; to one that ends meanwhile, perhaps of this,
 // there is nothing more to do.
-func (x *exec) do(ctx context.Context, c provider.Control) error {
+func (x *exec) do(ctx context.Context, c sandboxes.Control) error {
 	done := make(chan error, 1)
 	c.Done = done
 	select {
@@ -324,5 +324,5 @@ func (x *exec) resize(ctx context.Context, rows, cols string) error {
 	case err != nil || err2 != nil || r == 0 || c == 0:
 		return fsys.E(fsys.Invalid, "resize wants two numbers, of rows and columns")
 	}
-	return x.do(ctx, provider.Control{Size: provider.Size{Rows: uint16(r), Cols: uint16(c)}})
+	return x.do(ctx, sandboxes.Control{Size: sandboxes.Size{Rows: uint16(r), Cols: uint16(c)}})
 }

@@ -14,16 +14,16 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
-	"agent9/providers/containers/fake"
+	"agent9/providers/sandboxes"
+	"agent9/providers/sandboxes/fake"
 	"agent9/services/containers"
 )
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
 // waitFor is a fake's Creating that waits until go1 is closed.
-func waitFor(go1 <-chan struct{}) func(context.Context, provider.Spec) error {
-	return func(ctx context.Context, _ provider.Spec) error {
+func waitFor(go1 <-chan struct{}) func(context.Context, sandboxes.Spec) error {
+	return func(ctx context.Context, _ sandboxes.Spec) error {
 		select {
 		case <-go1:
 			return nil
@@ -47,7 +47,7 @@ func TestNewAnswersAtOnceAndStopEndsProvisioning(t *testing.T) {
 }
 
 func TestProviderFails(t *testing.T) {
-	y := newYard(t, fake.Options{Creating: func(context.Context, provider.Spec) error {
+	y := newYard(t, fake.Options{Creating: func(context.Context, sandboxes.Spec) error {
 		return fsys.E(fsys.NoSpace, "the engine's disk is full")
 	}})
 	n := y.ask("x")

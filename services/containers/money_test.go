@@ -14,8 +14,8 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
-	"agent9/providers/containers/fake"
+	"agent9/providers/sandboxes"
+	"agent9/providers/sandboxes/fake"
 	"agent9/services/containers"
 	"agent9/services/internal/wall"
 	"agent9/store"
@@ -255,15 +255,15 @@ func TestSetClockCostsNothing(t *testing.T) {
 func TestWanted(t *testing.T) {
 	y := newYard(t, fake.Options{})
 	y.kept()
-	runner := provider.NewRunner("fake", y.fake)
+	runner := sandboxes.NewRunner("fake", y.fake)
 	hold := takeHold(y)
 	for _, name := range []string{containers.SandboxName("a1", 1), containers.SandboxName("a1", 99), containers.SandboxName("a1", 1) + ".snapshot", "other"} {
-		_, err := runner.Create(y.ctx, hold, provider.Spec{Name: name}, nil)
+		_, err := runner.Create(y.ctx, hold, sandboxes.Spec{Name: name}, nil)
 		y.must(err)
 	}
 	st := store.Sub(y.db, "containers/")
 	sweep := func() (kept int) {
-		y.must(runner.Sweep(y.ctx, func(f provider.Found) bool {
+		y.must(runner.Sweep(y.ctx, func(f sandboxes.Found) bool {
 			ok, err := containers.Wanted(y.ctx, st, f.Name, f.ID)
 			y.must(err)
 			if ok {

@@ -9,19 +9,19 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 // plan is where a request is done, and what that may cost.
 type plan struct {
 	req    request
-	runner *provider.Runner
+	runner *sandboxes.Runner
 	image  string
 	// gitImage is where git is given a secret.
 	gitImage string
 	limits   Limits
 	network  bool
-	spec     provider.Limits // those of them that hold
+	spec     sandboxes.Limits // those of them that hold
 	price    price
 	max      budget.Micros
 	policy   Policy
@@ -60,7 +60,7 @@ func (s *Service) plan(ctx context.Context, p Policy, sub *submission) (plan, er
 }
 
 // choose returns the provider that is asked for, or the default one.
-func (s *Service) choose(p Policy, id string) (*provider.Runner, error) {
+func (s *Service) choose(p Policy, id string) (*sandboxes.Runner, error) {
 	if id == "" {
 		id = p.Provider
 	}
@@ -93,12 +93,12 @@ const infoFresh = time.Minute
 
 // lately is what a provider said of itself.
 type lately struct {
-	info provider.Info
+	info sandboxes.Info
 	at   time.Time
 }
 
 // infoLately is info, or what it was in the last minute.
-func (s *Service) infoLately(ctx context.Context, r *provider.Runner) (provider.Info, error) {
+func (s *Service) infoLately(ctx context.Context, r *sandboxes.Runner) (sandboxes.Info, error) {
 	s.mu.Lock()
 	l, ok := s.infos[r.ID()]
 	s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Service) infoLately(ctx context.Context, r *provider.Runner) (provider.
 	return info, err
 }
 
-func (s *Service) info(ctx context.Context, r *provider.Runner) (provider.Info, error) {
+func (s *Service) info(ctx context.Context, r *sandboxes.Runner) (sandboxes.Info, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fsys.E(fsys.Timeout, "the provider "+r.ID()+" does not answer"))
 	defer cancel()
 	info, err := r.Info(ctx)
@@ -166,9 +166,9 @@ func checkTime(time int64, l Limits) error {
 
 // enforced returns the limits of pl that the provider can enforce, or refuses
 // it: see [Policy].RequireLimits.
-func (pl *plan) enforced(info provider.Info) (provider.Limits, error) {
+func (pl *plan) enforced(info sandboxes.Info) (sandboxes.Limits, error) {
 	asked := pl.req.Limits
-	spec := provider.Limits{Network: pl.network}
+	spec := sandboxes.Limits{Network: pl.network}
 	var lacks []string
 	for _, f := range []struct {
 		name  string
@@ -196,7 +196,7 @@ func (pl *plan) enforced(info provider.Info) (provider.Limits, error) {
 }
 
 // imageFor is the image that a request for image gets, if it may.
-func (p *Policy) imageFor(image string, info provider.Info) (string, error) {
+func (p *Policy) imageFor(image string, info sandboxes.Info) (string, error) {
 	if image == "" {
 		image = p.DefaultImage
 	}
@@ -211,7 +211,7 @@ func (p *Policy) imageFor(image string, info provider.Info) (string, error) {
 
 // imageForGit is the image whose git is given a secret in a session of image:
 // one that the operator knows. What a glob allows may be anybody's.
-func (p *Policy) imageForGit(image string, info provider.Info) (string, error) {
+func (p *Policy) imageForGit(image string, info sandboxes.Info) (string, error) {
 	named := func(allowed string) bool {
 		return !strings.ContainsAny(allowed, `*?[\`) && slices.Contains(imageNames(image), allowed)
 	}

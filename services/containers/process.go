@@ -7,28 +7,28 @@ import (
 	"slices"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/providers/scrub"
 	"agent9/services/internal/keep"
 )
 
 // process is a command that runs in the sandbox of a session.
 type process struct {
-	cmd   provider.Command
-	box   *provider.Box // nil: the session's
+	cmd   sandboxes.Command
+	box   *sandboxes.Box // nil: the session's
 	stdin io.Reader
 	out   *recording
 	// alike records all output as said, and not as a command's.
 	alike   int
-	alone   [3]*scrub.Stream      // what it writes, without secrets; made by perform
-	control chan provider.Control // made by perform if there is none
+	alone   [3]*scrub.Stream       // what it writes, without secrets; made by perform
+	control chan sandboxes.Control // made by perform if there is none
 }
 
 // perform runs p in the sandbox of w. It fails if p could not be run, or was
 // cut off; what p itself came to is the outcome.
 func (w *session) perform(ctx context.Context, p *process) (outcome, error) {
 	if p.control == nil {
-		p.control = make(chan provider.Control, 1)
+		p.control = make(chan sandboxes.Control, 1)
 	}
 	w.mu.Lock()
 	box, stopping := w.box, w.stopping
@@ -52,7 +52,7 @@ func (w *session) perform(ctx context.Context, p *process) (outcome, error) {
 	if p.alike == stdout { // a command of the agent's
 		cmd.Env = slices.Concat(w.secrets.env, cmd.Env)
 	}
-	exit, err := box.Exec(ctx, cmd, provider.Streams{Stdin: p.stdin, Out: p.take, Control: p.control})
+	exit, err := box.Exec(ctx, cmd, sandboxes.Streams{Stdin: p.stdin, Out: p.take, Control: p.control})
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)
 	}
@@ -134,7 +134,7 @@ func (w *session) hungUp() bool {
 // send gives p a signal, unless something waits to be done to it.
 func (p *process) send(name string) {
 	select {
-	case p.control <- provider.Control{Signal: name}:
+	case p.control <- sandboxes.Control{Signal: name}:
 	default:
 	}
 }
@@ -145,11 +145,11 @@ func (o *outcome) failed(n int) error {
 	switch {
 	case o.ExitCode == 0 && o.Signal == "":
 		return nil
-	case o.Reason == provider.ReasonTimeout:
+	case o.Reason == sandboxes.ReasonTimeout:
 		return exitError{"timeout", what + " ran out of time"}
-	case o.Reason == provider.ReasonOOM:
+	case o.Reason == sandboxes.ReasonOOM:
 		return exitError{"oom", what + " was ended for want of memory"}
-	case o.Reason == provider.ReasonDisk:
+	case o.Reason == sandboxes.ReasonDisk:
 		return exitError{"disk", what + " wrote more than the disk limit allows"}
 	case o.Signal != "":
 		return exitError{"killed", what + " was ended by " + o.Signal}

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 )
 
 type providerInfo struct {
 	ID string `json:"id"`
-	provider.Info
+	sandboxes.Info
 }
 
 // providerHealth is whether a provider can be used now.
@@ -20,7 +20,7 @@ type providerHealth struct {
 	Left  []string      `json:"left,omitempty"` // see provider.Info
 }
 
-func (s *Service) providerDir(r *provider.Runner) fsys.Node {
+func (s *Service) providerDir(r *sandboxes.Runner) fsys.Node {
 	return fsys.NewTable(
 		// What does not answer has a health that says so, and its other files
 		// are there as well, with what is known.

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 )
 
@@ -74,7 +74,7 @@ type usage struct {
 	Wall     int64 `json:"wall_ms"`
 }
 
-func usageOf(u provider.Usage) usage {
+func usageOf(u sandboxes.Usage) usage {
 	return usage{u.CPU.Milliseconds(), u.Memory, u.Sent, u.Received, u.OOMKills, u.Wall.Milliseconds()}
 }
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
-	"agent9/providers/containers/fake"
+	"agent9/providers/sandboxes"
+	"agent9/providers/sandboxes/fake"
 	"agent9/services/containers"
 	"agent9/store"
 )
@@ -108,7 +108,7 @@ func TestTheImageForSecrets(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	made := make(chan string, 16)
-	y := newYard(t, fake.Options{Remote: []string{"anybody/git", "known/git", "forge/git"}, Creating: func(_ context.Context, s provider.Spec) error {
+	y := newYard(t, fake.Options{Remote: []string{"anybody/git", "known/git", "forge/git"}, Creating: func(_ context.Context, s sandboxes.Spec) error {
 		made <- s.Name + " " + s.Image
 		return nil
 	}})

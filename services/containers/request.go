@@ -13,7 +13,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 )
 
@@ -89,14 +89,14 @@ func (in input) MarshalJSON() ([]byte, error) {
 }
 
 // tty is the size of a terminal; true is the usual one.
-type tty provider.Size
+type tty sandboxes.Size
 
 func (t *tty) UnmarshalJSON(b []byte) error {
 	t.Rows, t.Cols = 24, 80
 	if string(b) == "true" {
 		return nil
 	}
-	if err := strictly(b, (*provider.Size)(t)); err != nil {
+	if err := strictly(b, (*sandboxes.Size)(t)); err != nil {
 		return fmt.Errorf("tty is true, or has rows and cols, not %.40s", b)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -139,7 +139,7 @@ func (s *Service) emptyOnce(ctx context.Context) (left bool) {
 	return left
 }
 
-func (s *Service) removeSandbox(ctx context.Context, r *provider.Runner, id string) error {
+func (s *Service) removeSandbox(ctx context.Context, r *sandboxes.Runner, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, removeTimeout, fsys.E(fsys.Timeout, "the provider "+r.ID()+" does not answer"))
 	defer cancel()
 	box, err := r.Open(ctx, id, s.owns)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/store"
 )
 
@@ -95,7 +95,7 @@ func (w *session) provision() error {
 			return err
 		}
 	}
-	spec := provider.Spec{
+	spec := sandboxes.Spec{
 		Name:   SandboxName(w.s.config.Owner, w.n),
 		Agent:  w.s.config.Owner,
 		Image:  w.plan.image,
@@ -115,7 +115,7 @@ func (w *session) provision() error {
 		}
 	}
 	box, err := w.plan.runner.Create(w.ctx, w.holds[0], spec, func(line string) { w.output.say(line) })
-	if errors.Is(err, provider.ErrNotPulled) {
+	if errors.Is(err, sandboxes.ErrNotPulled) {
 		return w.plan.policy.notPulled(w.plan.runner.ID(), w.plan.image)
 	}
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *session) noteEnd(o outcome) error {
 }
 
 // command is c as the sandbox is told it.
-func (w *session) command(c *command) provider.Command {
+func (w *session) command(c *command) sandboxes.Command {
 	dir := w.plan.req.Workdir
 	if r := w.plan.req.Repo; r != nil && !path.IsAbs(dir) {
 		dir = path.Join(r.workdir(), dir)
@@ -251,8 +251,8 @@ func (w *session) command(c *command) provider.Command {
 			dir = c.Workdir
 		}
 	}
-	cmd := provider.Command{
-		Argv: c.argv(), Dir: dir, TTY: (*provider.Size)(c.TTY),
+	cmd := sandboxes.Command{
+		Argv: c.argv(), Dir: dir, TTY: (*sandboxes.Size)(c.TTY),
 		Timeout: seconds(w.plan.timeOf(c)),
 		Env:     w.env(c.Env),
 	}
@@ -347,7 +347,7 @@ func (w *session) putFiles(ctx context.Context) error {
 }
 
 // put writes a file below the workspace.
-func put(ctx context.Context, root fsys.Node, where provider.Where, name string, data []byte) error {
+func put(ctx context.Context, root fsys.Node, where sandboxes.Where, name string, data []byte) error {
 	below, ok := where.Path(name)
 	if !ok {
 		return fsys.E(fsys.Invalid, "the file "+name+" is not in the sandbox")

@@ -8,7 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -40,7 +40,7 @@ type session struct {
 	output   *recording // nil: not opened; then it stays
 	gone     bool
 	holds    []*budget.Hold
-	box      *provider.Box
+	box      *sandboxes.Box
 	used     usage
 	running  map[*process]struct{}
 	stopping bool      // commands have been asked to end

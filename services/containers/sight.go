@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 )
 
 // unseen is how long the sandbox of a session that has ended goes on running
@@ -21,7 +21,7 @@ const startAgainTimeout = time.Minute
 // runs, or, when the session has ended, one that is made to run for that.
 type sight struct {
 	turn fsys.Mutex // held by who changes what is below
-	box  *provider.Box
+	box  *sandboxes.Box
 	gen  uint64 // counts runs
 	root fsys.Node
 	here int // who looks

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/store"
 )
 
@@ -29,7 +29,7 @@ func (w *session) snapshot(ctx context.Context, name string) error {
 	if err := w.s.freeWorkspace(ctx, w.plan.runner, name); err != nil {
 		return err
 	}
-	spec := provider.Spec{
+	spec := sandboxes.Spec{
 		Name: SandboxName(w.s.config.Owner, w.n) + ofSnapshot, Agent: w.s.config.Owner, Image: w.plan.image,
 		Limits: w.plan.spec, Workspace: w.s.workspaceID(name),
 	}
@@ -48,7 +48,7 @@ func (w *session) snapshot(ctx context.Context, name string) error {
 }
 
 // copyTo replaces what the workspace of to has with what w's has.
-func (w *session) copyTo(ctx context.Context, to *provider.Box) error {
+func (w *session) copyTo(ctx context.Context, to *sandboxes.Box) error {
 	w.mu.Lock()
 	from := w.box
 	w.mu.Unlock()
@@ -84,9 +84,9 @@ func (w *session) copyTo(ctx context.Context, to *provider.Box) error {
 }
 
 // quietly runs a program of ours in a box, in its workspace.
-func quietly(ctx context.Context, box *provider.Box, argv []string, in io.Reader, out io.Writer) error {
+func quietly(ctx context.Context, box *sandboxes.Box, argv []string, in io.Reader, out io.Writer) error {
 	var said []byte
-	exit, err := box.Exec(ctx, provider.Command{Argv: argv}, provider.Streams{Stdin: in, Out: func(fd int, p []byte) error {
+	exit, err := box.Exec(ctx, sandboxes.Command{Argv: argv}, sandboxes.Streams{Stdin: in, Out: func(fd int, p []byte) error {
 		if fd != stderr && out != nil {
 			_, err := out.Write(p)
 			return err

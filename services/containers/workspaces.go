@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	provider "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/internal/keep"
 	"agent9/store"
 )
@@ -135,7 +135,7 @@ func (s *Service) workspaceFree(ctx context.Context, r record) error {
 }
 
 // freeWorkspace removes the sandbox that had the workspace last.
-func (s *Service) freeWorkspace(ctx context.Context, r *provider.Runner, name string) error {
+func (s *Service) freeWorkspace(ctx context.Context, r *sandboxes.Runner, name string) error {
 	key := workKey(r.ID(), name)
 	ws, err := store.GetJSON[workspace](ctx, s.st, key)
 	if err != nil || ws.Sandbox == "" {

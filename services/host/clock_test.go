@@ -18,8 +18,8 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/providers/compute"
-	"agent9/providers/compute/fake"
+	"agent9/providers/models"
+	"agent9/providers/models/fake"
 	"agent9/providers/programs"
 	"agent9/services/host"
 	"agent9/services/identity"
@@ -92,10 +92,10 @@ func (w *town) open() {
 	w.Helper()
 	life, end := context.WithCancel(context.Background())
 	w.life = end
-	p := &fake.Provider{List: []compute.Model{{Name: "fake", Price: &compute.Price{Input: 1e6, Cached: 1e6, Output: 1e6}}}}
+	p := &fake.Provider{List: []models.Model{{Name: "fake", Price: &models.Price{Input: 1e6, Cached: 1e6, Output: 1e6}}}}
 	var err error
 	w.h, err = host.Open(life, host.Options{
-		Store: w.st, Ring: w.ring, Providers: []*compute.Runner{compute.NewRunner("fake", p)}, Now: w.wall.Now,
+		Store: w.st, Ring: w.ring, Providers: []*models.Runner{models.NewRunner("fake", p)}, Now: w.wall.Now,
 		Programs: func(programs.Spec) (programs.Program, error) { return w, nil },
 	})
 	require.NoError(w, err)

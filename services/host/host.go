@@ -36,9 +36,9 @@ import (
 	"agent9/fsys"
 	"agent9/namespace"
 	"agent9/namespace/budget"
-	provider "agent9/providers/compute"
-	sandboxes "agent9/providers/containers"
+	"agent9/providers/models"
 	"agent9/providers/programs"
+	"agent9/providers/sandboxes"
 	"agent9/providers/tools"
 	"agent9/services/agent"
 	"agent9/services/identity"
@@ -55,7 +55,7 @@ var manual string
 type Options struct {
 	Store     store.Updater
 	Ring      *identity.KeyRing
-	Providers []*provider.Runner
+	Providers []*models.Runner
 	Sandboxes []*sandboxes.Runner
 	Tools     tools.Provider // starts servers of tools; may be nil
 	// Serve serves what root returns to a program in a sandbox of the agent called

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	sandboxes "agent9/providers/containers"
+	"agent9/providers/sandboxes"
 	"agent9/services/agent"
 	"agent9/store"
 )
