@@ -21,5 +21,9 @@ func (*Mounted) Unmount() error { return errNoFuse }
 
 func (*Mounted) Wait() {}
 
+func (*Mounted) Lost() {}
+
+func (*Mounted) Return(fsys.Node) {}
+
 // Unmount always fails on this system.
 func Unmount(string) error { return errNoFuse }
