@@ -58,6 +58,7 @@ type Pool struct {
 	held     atomic.Int64
 	operator atomic.Int64 // of held
 	conns    atomic.Int32 // that doors have let in which are not the operator's
+	taking   sync.Mutex   // of who looks for room and takes it
 
 	strangers strangers
 
@@ -107,19 +108,22 @@ func (s *share) leave() {
 
 // take takes n bytes if there is room for them: for parts that hold little as
 // much as the caller may have, for others three quarters of it, so that who has
-// taken much can still connect, and ask for little.
+// taken much can still connect, and ask for little. What is refused is not counted
+// for a moment either: it takes nobody's room, and wakes nobody.
 func (s *share) take(n int64, small bool) bool {
-	if n == 0 || s.fits(s.charge(n), small) {
-		return true
+	s.pool.taking.Lock()
+	defer s.pool.taking.Unlock()
+	if n > 0 && !s.fits(n, small) {
+		return false
 	}
-	s.charge(-n)
-	return false
+	s.charge(n)
+	return true
 }
 
-// fits reports whether a caller may have so much as mine.
-func (s *share) fits(mine int64, small bool) bool {
+// fits reports whether a caller may have n bytes more.
+func (s *share) fits(n int64, small bool) bool {
 	p := s.pool
-	left := p.limit - p.held.Load()
+	mine, left := s.held.Load()+n, p.limit-p.held.Load()-n
 	spare := p.reserve / 4 // for what is small of the operator's, whatever else the operator has
 	if s.operator {
 		return small && left >= 0 || mine <= left-spare || mine <= p.reserve-spare

@@ -206,3 +206,30 @@ func TestMake(t *testing.T) {
 		t.Errorf("%d bytes are held", a.Held())
 	}
 }
+
+// However many are refused at once, who asks for little gets it at once.
+func TestTheRefusedTakeNothing(t *testing.T) {
+	p := share.NewPool(16<<20, 0)
+	a := open(t, p, "a", 1)
+	for a.Reserve(share.Data, 1<<20) {
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				a.Reserve(share.Data, 16<<20)
+			}
+		})
+	}
+	for i := range 50_000 {
+		b, ok := p.Open("b", share.Terms{Kind: share.Conns, Base: 1})
+		if !ok || !b.Reserve(share.Data, 8<<10) {
+			t.Errorf("b's %d-th is refused", i)
+			break
+		}
+		b.Close()
+	}
+	cancel()
+	wg.Wait()
+}
