@@ -45,6 +45,7 @@ func (s *session) cat(p string) error {
 	if err != nil {
 		return err
 	}
+	defer endUnread(s.App.Writer)()
 	out := s.App.Writer
 	if s.Bool("raw") {
 		out = plain.Bare(out)

@@ -83,6 +83,7 @@ func (s *session) printErrors(dir string, follow bool) error {
 		h.Close()
 		return err
 	}
+	defer endUnread(s.App.Writer)()
 	w := s.eventLines()
 	w.glob = "refused"
 	return at(trace, s.finish(h, copyUntil(s.Context.Context, w, h, 0, -1)))
@@ -110,6 +111,7 @@ func (s *session) printStream(p string, follow bool, last int64) error {
 	end, off := info.Size, int64(0)
 	if follow {
 		end = -1
+		defer endUnread(s.App.Writer)()
 	}
 	var w io.Writer = s.eventLines()
 	if last > 0 && info.Size > last {

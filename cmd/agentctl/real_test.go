@@ -363,3 +363,29 @@ func (c console) process(args ...string) (s *screen, interrupt func() int) {
 		return cmd.ProcessState.ExitCode()
 	}
 }
+
+// What follows a stream ends with who reads it, not with the next event.
+func TestUnreadEnds(t *testing.T) {
+	c := realDaemon(t)
+	c.says(nil, "create", "alice")
+	for _, args := range [][]string{{"events"}, {"events", "alice"}, {"cat", "events"}, {"logs", "alice", "--errors", "-f"}} {
+		cmd := exec.Command(os.Args[0], append([]string{"--addr", c.addr}, args...)...)
+		cmd.Env = append(os.Environ(), asProgram+"=1")
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		pipe.Close()
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			cmd.Process.Kill()
+			t.Errorf("%v goes on", args)
+		}
+	}
+}

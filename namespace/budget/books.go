@@ -172,7 +172,7 @@ func (b *books) windows() (tick, day, total Window) {
 		}
 		return w
 	}
-	tick = window(t.Tick, "in this tick", t.TickSpent, b.limits.PerTick)
+	tick = window(t.Tick, "since the last tick began", t.TickSpent, b.limits.PerTick)
 	day = window(t.Day, "today", t.DaySpent, b.limits.PerDay)
 	if date, err := time.Parse(time.DateOnly, t.Day); err == nil {
 		day.Resets = date.AddDate(0, 0, 1).Format("2006-01-02T15:04Z07:00")

@@ -64,7 +64,7 @@ const Most Micros = 1e15
 
 // Limits say how much an account may spend; nil is no limit.
 type Limits struct {
-	PerTick *Micros `json:"per_tick_microusd"`
+	PerTick *Micros `json:"per_tick_microusd"` // from the beginning of a tick to that of the next
 	PerDay  *Micros `json:"per_day_microusd"`
 	Total   *Micros `json:"total_microusd"`
 	// ApprovalThreshold is the most that one piece of work may cost without a

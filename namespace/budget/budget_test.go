@@ -129,10 +129,10 @@ func TestWindows(t *testing.T) {
 	b.tick(a, "1")
 	open := b.mustTake(a, 40)
 	b.settle(b.mustTake(a, 10), 10)
-	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left in this tick in account alice")
+	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left since the last tick began in account alice")
 	b.tick(a, "2") // the open hold counts on
 	b.want(a, 40, 0, 10, 10)
-	b.refused(a, 11, "the work may cost $0.000011, and $0.00001 is left in this tick in account alice")
+	b.refused(a, 11, "the work may cost $0.000011, and $0.00001 is left since the last tick began in account alice")
 	b.settle(b.mustTake(a, 10), 10)
 	b.tick(a, "3")
 	b.settle(open, 100) // is spent in the tick in which it is settled
@@ -154,7 +154,7 @@ func TestWindows(t *testing.T) {
 	open = b.mustTake(a, 50)
 	b.setClock("2026-01-03T08:00:00Z") // a hold from yesterday counts today
 	b.tick(a, "6")
-	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left in this tick in account alice")
+	b.refused(a, 1, "the work may cost $0.000001, and $0.00 is left since the last tick began in account alice")
 	b.settle(open, 20)
 	b.want(a, 0, 20, 20, 190)
 }
