@@ -64,12 +64,16 @@ func trim(path string) string {
 }
 
 // Client returns a client that waits for an answer as long as the context does,
-// but not for a connection, and follows a server only to itself: the key is for
-// nobody else.
+// but not for a connection. Redirects are followed only by what cannot cost
+// anything, and only to the same server: the key is for nobody else.
 func Client() *http.Client { return &http.Client{Transport: transport(), CheckRedirect: stay} }
 
 func stay(r *http.Request, via []*http.Request) error {
-	if first := via[0].URL; r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
+	first := via[0].URL
+	if method := via[0].Method; method != http.MethodGet && method != http.MethodHead {
+		return &fsys.Error{Code: fsys.Unavailable, Reason: "the server redirects to " + r.URL.Scheme + "://" + r.URL.Host + r.URL.EscapedPath() + ", and a request that may cost money is sent only once; configure the address that answers itself", Err: errElsewhere}
+	}
+	if r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
 		return &fsys.Error{Code: fsys.Unavailable, Reason: "the server sends requests on to " + r.URL.Scheme + "://" + r.URL.Host + "; if that is right, it is the address to use", Err: errElsewhere}
 	}
 	if len(via) >= 10 {

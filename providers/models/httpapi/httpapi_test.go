@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -136,7 +137,7 @@ func TestRedirects(t *testing.T) {
 		"/round": "the server sends requests on without an end",
 		"/here":  "",
 	} {
-		res, err := a.Post(t.Context(), path, []byte("{}"))
+		res, err := a.Get(t.Context(), path)
 		if err == nil {
 			res.Body.Close()
 		}
@@ -146,5 +147,28 @@ func TestRedirects(t *testing.T) {
 	}
 	if len(asked) > 0 {
 		t.Errorf("another server was asked for %s", <-asked)
+	}
+}
+
+// What may cost money is sent once, to the address that was configured, and a
+// redirect has used nothing.
+func TestPaidRequestsAreNotRedirected(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		var requests atomic.Int32
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			if r.URL.Path == "/old" {
+				http.Redirect(w, r, "/v2/new?key=secret", status)
+			}
+		}))
+		defer server.Close()
+		_, err := (&API{Target: server.URL, Key: "k", Client: Client()}).Post(t.Context(), "/old", []byte("{}"))
+		want := "the server redirects to " + server.URL + "/v2/new, and a request that may cost money is sent only once; configure the address that answers itself"
+		if fsys.CodeOf(err) != fsys.Unavailable || fsys.ReasonOf(err) != want || requests.Load() != 1 {
+			t.Errorf("%d: got %v after %d requests, want %s", status, err, requests.Load(), want)
+		}
+		if used := Unanswered(t.Context(), models.Ask("m", "hi"), err); used != (models.Usage{}) {
+			t.Errorf("%d: it has used %+v", status, used)
+		}
 	}
 }
