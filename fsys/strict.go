@@ -11,7 +11,8 @@ import (
 )
 
 // Strictly decodes doc, which must be one JSON object and nothing else, into
-// what v points to. Fields that v does not have are refused by their names.
+// what v points to. Fields that v does not have are refused by their names, with
+// those that there are.
 // Errors are those of [InJSON], or say what comes behind the object.
 func Strictly(doc []byte, v any) error {
 	doc = Unmarked(doc)
@@ -21,7 +22,11 @@ func Strictly(doc []byte, v any) error {
 		return InJSON(&json.UnmarshalTypeError{Value: "null", Type: reflect.TypeOf(v).Elem()})
 	}
 	if err := d.Decode(v); err != nil {
-		return InJSON(err)
+		err = InJSON(err)
+		if fields := fieldsOf(reflect.TypeOf(v), doc); strings.HasPrefix(err.Error(), "unknown field ") && len(fields) > 0 {
+			err = inJSON{err.Error() + "; there are " + strings.Join(fields, ", "), err}
+		}
+		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return errors.New("there is more after the JSON object")

@@ -43,7 +43,8 @@ func TestStrictlySpeaksJSON(t *testing.T) {
 		`[]`:                          "an object is expected, not an array",
 		`null`:                        "an object is expected, not null",
 		`"x"`:                         "an object is expected, not a string",
-		`{"nmae": 5}`:                 `unknown field "nmae"`,
+		`{"nmae": 5}`:                 `unknown field "nmae"; there are name, count, share, on, list, bytes, part, labels, from`,
+		`{"part": {"limt": 1}}`:       `unknown field "limt"; there are limit`,
 		`{} {}`:                       "there is more after the JSON object",
 	} {
 		var d doc

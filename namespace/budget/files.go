@@ -175,9 +175,6 @@ func parseLimits(doc []byte) (Limits, error) {
 		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of milliseconds, not %s", wrong.Field, wrong.Value))
 	case wrong != nil && wrong.Field == "":
 		return l, fsys.E(fsys.Invalid, "limits are one JSON object, such as {\"per_day_microusd\": 5000000}")
-	case wrong != nil:
-		return l, fsys.E(fsys.Invalid, err.Error())
 	}
-	// The only text that tells which field is unknown.
-	return l, fsys.E(fsys.Invalid, err.Error()+": there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms and parent")
+	return l, fsys.E(fsys.Invalid, err.Error())
 }

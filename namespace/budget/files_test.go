@@ -22,9 +22,9 @@ func TestLimitsFile(t *testing.T) {
 	if got := read(); got != first {
 		t.Errorf("got %s, want %s", got, first)
 	}
-	const fields = "there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms and parent"
+	const fields = "there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms, parent"
 	for doc, reason := range map[string]string{
-		`{"per_day_microusd": 5, "per_week_microusd": 1}`: `unknown field "per_week_microusd": ` + fields,
+		`{"per_day_microusd": 5, "per_week_microusd": 1}`: `unknown field "per_week_microusd"; ` + fields,
 		`{"per_day_microusd": 1.5}`:                       "per_day_microusd is a whole number of millionths of a dollar, or null for no limit, not number 1.5",
 		`{"total_microusd": "5"}`:                         "total_microusd is a whole number of millionths of a dollar, or null for no limit, not string",
 		`{"total_microusd": -5}`:                          "an amount of money is from 0 to 1000000000000000 micro-dollars ($1000000000.00), not -5",
