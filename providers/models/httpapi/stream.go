@@ -1,44 +1,9 @@
 package httpapi
 
 import (
-	"bytes"
-	"context"
-	"io"
-	"net/http"
-	"strings"
-
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
 	"agent9/fsys"
 	"agent9/providers/models"
 )
-
-// Events calls each with the data of every server-sent event of res that has
-// any, until each returns false or an error, or the stream ends.
-func (a *API) Events(ctx context.Context, res *http.Response, each func(data []byte) (more bool, err error)) error {
-	// Some servers do not end the last event with an empty line.
-	res.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(res.Body, strings.NewReader("\n\n")), res.Body}
-	events := ssestream.NewDecoder(res)
-	for events.Next() {
-		data := bytes.TrimSpace(events.Event().Data)
-		if len(data) == 0 {
-			continue
-		}
-		if more, err := each(data); err != nil || !more {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := events.Err(); err != nil {
-		return a.Broken(err)
-	}
-	return nil
-}
 
 // A Stream is one answer as far as it came.
 type Stream struct {

@@ -11,7 +11,6 @@
 package ollama
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -103,9 +102,6 @@ type counts struct {
 	Eval   int64 `json:"eval_count"`
 }
 
-// maxLine is more than any event has.
-const maxLine = 8 << 20
-
 func (p *Provider) stream(ctx context.Context, path string, translate func(models.Request) (models.Body, error), req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	body, err := translate(req)
 	if err != nil {
@@ -122,19 +118,17 @@ func (p *Provider) stream(ctx context.Context, path string, translate func(model
 
 // follow passes the lines of res on until the last.
 func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.Stream) error {
-	lines := bufio.NewScanner(res.Body)
-	lines.Buffer(nil, maxLine)
 	calls := 0
-	for lines.Scan() {
-		var e event
-		if len(lines.Bytes()) == 0 {
-			continue
+	return p.api.Lines(ctx, res, func(line []byte) (more bool, err error) {
+		if len(line) == 0 {
+			return true, nil
 		}
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return httpapi.NotAnAnswer(err)
+		var e event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return false, httpapi.NotAnAnswer(err)
 		}
 		if e.Error != "" {
-			return p.api.BrokeOff(fsys.Unavailable, lines.Bytes())
+			return false, p.api.BrokeOff(fsys.Unavailable, line)
 		}
 		c := models.Chunk{Text: e.Message.Content + e.Response, Reasoning: e.Message.Thinking + e.Thinking}
 		for _, call := range e.Message.ToolCalls {
@@ -146,21 +140,12 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.St
 			c.Finish = finish(e.Reason, calls)
 			s.Done = true
 		}
-		err := s.Send(c)
+		err = s.Send(c)
 		if e.Done {
 			e.count(s)
 		}
-		if err != nil || e.Done {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := lines.Err(); err != nil {
-		return p.api.Broken(err)
-	}
-	return nil
+		return !e.Done, err
+	})
 }
 
 // count takes the counts of the end, if they are there.
