@@ -173,7 +173,7 @@ func (p *Approvals) ask(ctx context.Context, tx store.Store, h *Hold, over *book
 		return err
 	}
 	store.After(tx, func() { p.watch(w.expires()) })
-	return p.a.note(tx, "approval.asked", w)
+	return p.a.opts.Note.Record(tx, "approval.asked", w)
 }
 
 // Withdraw takes back what the work that h is for waits for, and returns its
@@ -223,5 +223,5 @@ func (p *Approvals) close(ctx context.Context, tx store.Store, w Approval, event
 		return nil, err
 	}
 	d := decided{ID: w.ID, Question: w.Question, Max: w.Max, Reason: reason, By: fsys.CallerOf(ctx)}
-	return &Hold{p.a, w.ID, r}, p.a.note(tx, event, d)
+	return &Hold{p.a, w.ID, r}, p.a.opts.Note.Record(tx, event, d)
 }

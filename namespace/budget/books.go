@@ -109,14 +109,7 @@ func (b *books) enter(tx store.Store, e Entry) error {
 		return err
 	}
 	e.Time = "" // an event has a time of its own
-	return b.a.note(tx, "budget."+e.Kind, e)
-}
-
-func (a *Account) note(tx store.Store, event string, detail any) error {
-	if a.opts.Note == nil {
-		return nil
-	}
-	return a.opts.Note(tx, event, detail)
+	return b.a.opts.Note.Record(tx, "budget."+e.Kind, e)
 }
 
 // maxDepth is how many accounts may lie one above the other.

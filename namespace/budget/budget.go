@@ -85,7 +85,7 @@ type Options struct {
 	Defaults Limits
 	// Note, if set, is told every line of the ledger in its transaction, with
 	// event "budget." and the kind. An error undoes the transaction.
-	Note func(tx store.Store, event string, detail any) error
+	Note store.Note
 	// Parent returns the account that limits name, as it is in the
 	// transaction that tx belongs to, or, if tx is nil, in none; it must not
 	// block. NotExist of an account that held money means that it was deleted,

@@ -79,7 +79,7 @@ type Config struct {
 	// Store is this service's own.
 	Store store.Updater
 	// Note, if set, records an event in the transaction of what it tells of.
-	Note func(tx store.Store, event string, detail any) error
+	Note store.Note
 	// Providers are in the order in which they are preferred.
 	Providers keep.Providers[*models.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the

@@ -15,23 +15,20 @@ import (
 	"agent9/store/files"
 )
 
-// New returns the goals that are kept in st, which may be empty. note, which
-// may be nil, records an event in the transaction of what it tells of; changed,
-// which may be nil, is told there which path was changed.
-func New(ctx context.Context, st store.Updater, note func(tx store.Store, event string, detail any) error, changed func(ctx context.Context, tx store.Store, path string) error) (*files.Tree, error) {
+// New returns the goals that are kept in st, which may be empty. changed, which may be
+// nil, is told which path was changed, in the transaction of the change.
+func New(ctx context.Context, st store.Updater, note store.Note, changed func(ctx context.Context, tx store.Store, path string) error) (*files.Tree, error) {
 	opt := files.Options{MaxFile: 16 << 20, MaxBytes: 256 << 20, MaxEntries: 10_000}
-	if note != nil {
-		opt.Note = func(ctx context.Context, tx store.Store, c files.Change) error {
-			for _, path := range []string{c.Path, c.To} {
-				if path == "" || changed == nil {
-					continue
-				}
-				if err := changed(ctx, tx, path); err != nil {
-					return err
-				}
+	opt.Note = func(ctx context.Context, tx store.Store, c files.Change) error {
+		for _, path := range []string{c.Path, c.To} {
+			if path == "" || changed == nil {
+				continue
 			}
-			return note(tx, "goal."+string(c.Op), told{c.Path, c.To, c.Dir, c.Size, fsys.CallerOf(ctx)})
+			if err := changed(ctx, tx, path); err != nil {
+				return err
+			}
 		}
+		return note.Record(tx, "goal."+string(c.Op), told{c.Path, c.To, c.Dir, c.Size, fsys.CallerOf(ctx)})
 	}
 	tree, err := files.New(ctx, st, opt)
 	if err != nil {

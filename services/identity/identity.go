@@ -38,15 +38,11 @@ type Service struct {
 	ring  *KeyRing
 	agent string
 	key   record
-	note  Note
+	note  store.Note
 	root  *fsys.Table
 }
 
 var _ fsys.FileService = (*Service)(nil)
-
-// A Note records an event of the agent inside the transaction of tx. What was
-// signed, encrypted or decrypted is handed out only when it is on record.
-type Note func(tx store.Store, event string, detail any) error
 
 // record is the value at recordKey.
 type record struct {
@@ -114,8 +110,9 @@ func Reseal(ctx context.Context, from store.Store, ring *KeyRing, agent string, 
 	return rec.Pubkey, store.PutJSON(ctx, to, recordKey, rec)
 }
 
-// Open returns the identity that [Create] made for agent. note may be nil.
-func Open(ctx context.Context, st store.Updater, ring *KeyRing, agent string, note Note) (*Service, error) {
+// Open returns the identity that [Create] made for agent. What was signed,
+// encrypted or decrypted is handed out only when note has recorded it.
+func Open(ctx context.Context, st store.Updater, ring *KeyRing, agent string, note store.Note) (*Service, error) {
 	s := &Service{st: st, ring: ring, agent: agent, note: note}
 	var err error
 	if s.key, err = store.GetJSON[record](ctx, st, recordKey); err != nil {
@@ -169,8 +166,5 @@ func privateKey(raw []byte) (*btcec.PrivateKey, error) {
 }
 
 func (s *Service) record(ctx context.Context, event string, detail any) error {
-	if s.note == nil {
-		return nil
-	}
-	return s.st.Update(ctx, func(tx store.Store) error { return s.note(tx, event, detail) })
+	return s.st.Update(ctx, func(tx store.Store) error { return s.note.Record(tx, event, detail) })
 }

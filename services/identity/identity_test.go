@@ -24,7 +24,7 @@ func newRingForTest(t *testing.T, st store.Store) *KeyRing {
 }
 
 // newAgent creates and opens an identity in a view of its own.
-func newAgent(t *testing.T, st store.Updater, ring *KeyRing, name string, note Note) *Service {
+func newAgent(t *testing.T, st store.Updater, ring *KeyRing, name string, note store.Note) *Service {
 	t.Helper()
 	own := store.Sub(st, "agents/"+name+"/identity/")
 	err := st.Update(t.Context(), func(tx store.Store) error {

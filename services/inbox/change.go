@@ -138,7 +138,7 @@ func (c *change) note(event, id string, l letter) error {
 	if event == "" {
 		return nil
 	}
-	return c.in.opt.Note(c.tx, event, told{id, l.From, l.Type, l.Reason, fsys.CallerOf(c.ctx), c.Waiting})
+	return c.in.opt.Note.Record(c.tx, event, told{id, l.From, l.Type, l.Reason, fsys.CallerOf(c.ctx), c.Waiting})
 }
 
 // receive puts m in a queue and returns its id.

@@ -27,7 +27,7 @@ func (in *Inbox) line(ctx context.Context, id string, at uint64) ([]byte, error)
 	}
 	if store.IsDamaged(err) && in.markDamaged(at) {
 		nerr := in.st.Update(ctx, func(tx store.Store) error {
-			return in.opt.Note(tx, "inbox.damaged", told{ID: id, Reason: fsys.ReasonOf(err)})
+			return in.opt.Note.Record(tx, "inbox.damaged", told{ID: id, Reason: fsys.ReasonOf(err)})
 		})
 		if nerr != nil {
 			slog.Error("a message is damaged, and no event says so", "id", id, "err", nerr)

@@ -76,15 +76,11 @@ const (
 	Refuse       Overflow = "refuse"      // its sender is told fsys.Busy
 )
 
-// Note records an event in the transaction of what it tells of. detail is a
-// struct with JSON tags.
-type Note func(tx store.Store, event string, detail any) error
-
 // Options of an inbox. Each may be nil.
 type Options struct {
 	// Config is asked whenever it matters, so changes act at once.
 	Config func() Config
-	Note   Note
+	Note   store.Note
 	Now    func() time.Time // the clock
 	// Reserved reports that messages are for who claims them: then next
 	// gives out none. After a change Recheck is called.
@@ -117,9 +113,6 @@ type Inbox struct {
 func New(st store.Updater, opt Options) *Inbox {
 	if opt.Config == nil {
 		opt.Config = func() Config { return Config{} }
-	}
-	if opt.Note == nil {
-		opt.Note = func(store.Store, string, any) error { return nil }
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now

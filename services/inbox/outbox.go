@@ -24,22 +24,19 @@ type Outbox struct {
 	st   store.Updater
 	name fsys.Caller
 	find Find
-	note Note
+	note store.Note
 	now  func() time.Time
 	sent *store.Log
 	root *fsys.Table
 }
 
 // NewOutbox returns the outbox of the agent name that is kept in st, which may
-// be empty. Whoever writes it, its messages are from that agent. note may be
-// nil; now is the clock, and nil means time.Now.
-func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, note Note, now func() time.Time) (*Outbox, error) {
+// be empty. Whoever writes it, its messages are from that agent.
+// now is the clock, and nil means time.Now.
+func NewOutbox(ctx context.Context, st store.Updater, name string, find Find, note store.Note, now func() time.Time) (*Outbox, error) {
 	sent, err := store.OpenLog(ctx, store.Sub(st, "sent/"))
 	if err != nil {
 		return nil, err
-	}
-	if note == nil {
-		note = func(store.Store, string, any) error { return nil }
 	}
 	if now == nil {
 		now = time.Now
@@ -155,7 +152,7 @@ func (o *Outbox) sendNow(ctx context.Context, tx store.Store, deliver Deliver, t
 	if err := o.sent.Append(tx, fsys.Line(sentLine{to, m, by})); err != nil {
 		return err
 	}
-	return o.note(tx, "outbox.sent", struct {
+	return o.note.Record(tx, "outbox.sent", struct {
 		ID   string      `json:"id"`
 		To   string      `json:"to"`
 		Type string      `json:"type,omitempty"`

@@ -33,15 +33,12 @@ type Sealer interface {
 	Open(sealed []byte, binding ...string) ([]byte, error)
 }
 
-// A Note records an event in the transaction of what it tells of.
-type Note func(tx store.Store, event string, detail any) error
-
 // Config is what a Service works with.
 type Config struct {
 	Store store.Updater // this service's own
 	Box   Sealer
 	Agent string
-	Note  Note // may be nil
+	Note  store.Note // may be nil
 	// Bindings is what the configuration in force says of each secret; see
 	// [ParseBinding]. A secret that is not in it is used by nobody.
 	Bindings func() map[string]json.RawMessage
@@ -67,9 +64,6 @@ const (
 
 // Open returns the secrets that are kept in the store. It reads nothing.
 func Open(config Config) *Service {
-	if config.Note == nil {
-		config.Note = func(store.Store, string, any) error { return nil }
-	}
 	s := &Service{config: config}
 	s.root = fsys.NewTableWith(files{s})
 	return s
@@ -164,7 +158,7 @@ func (s *Service) set(ctx context.Context, name string, value []byte) error {
 		if err := store.PutJSON(ctx, tx, name, rec); err != nil {
 			return err
 		}
-		return s.config.Note(tx, "secret.set", told{name, fsys.CallerOf(ctx)})
+		return s.config.Note.Record(tx, "secret.set", told{name, fsys.CallerOf(ctx)})
 	})
 }
 
@@ -188,7 +182,7 @@ func (s *Service) remove(ctx context.Context, name string) error {
 		if err := tx.Delete(ctx, name); err != nil {
 			return err
 		}
-		return s.config.Note(tx, "secret.removed", told{name, fsys.CallerOf(ctx)})
+		return s.config.Note.Record(tx, "secret.removed", told{name, fsys.CallerOf(ctx)})
 	})
 }
 

@@ -117,7 +117,7 @@ type told struct {
 
 func (c *change) note(event string, d told) error {
 	d.Session = c.Number
-	return c.x.s.opts.Note(c.tx, "sessions."+event, d)
+	return c.x.s.opts.Note.Record(c.tx, "sessions."+event, d)
 }
 
 // endAt ends the session, at a time that may be past, for why.

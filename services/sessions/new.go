@@ -105,7 +105,7 @@ func (s *Service) put(ctx context.Context, tx store.Store, b beginning, config C
 	}
 	due := r.due()
 	store.After(tx, func() { s.arm(due) })
-	if err := s.opts.Note(tx, "sessions.created", told{Session: n, By: by}); err != nil {
+	if err := s.opts.Note.Record(tx, "sessions.created", told{Session: n, By: by}); err != nil {
 		return 0, err
 	}
 	return n, s.sweep(ctx, tx, config, now)

@@ -47,7 +47,7 @@ func (s *Service) drop(ctx context.Context, tx store.Store, r record, why string
 	if err := put(ctx, tx, &r, &record{}); err != nil {
 		return err
 	}
-	return s.opts.Note(tx, "sessions.removed", told{Session: r.Number, Reason: why})
+	return s.opts.Note.Record(tx, "sessions.removed", told{Session: r.Number, Reason: why})
 }
 
 // erase deletes all that is stored of session n, whose record is damaged. What it
@@ -69,7 +69,7 @@ func (s *Service) erase(ctx context.Context, tx store.Store, n int64, why string
 		return err
 	}
 	store.After(tx, x.ended)
-	return errors.Join(store.PutJSON(ctx, tx, totalsKey, t), s.opts.Note(tx, "sessions.removed", told{Session: n, Reason: why}))
+	return errors.Join(store.PutJSON(ctx, tx, totalsKey, t), s.opts.Note.Record(tx, "sessions.removed", told{Session: n, Reason: why}))
 }
 
 // sum returns the totals of the sessions in st whose records are whole.

@@ -73,7 +73,7 @@ type Options struct {
 	// Config, if set, is asked whenever it matters, so changes act at once.
 	Config func() Config
 	// Note, if set, records an event in the transaction of what it tells of.
-	Note func(tx store.Store, event string, detail any) error
+	Note store.Note
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -152,9 +152,6 @@ func CutOff(ctx context.Context) bool { return errors.Is(context.Cause(ctx), err
 func Open(life context.Context, opts Options) (*Service, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
-	}
-	if opts.Note == nil {
-		opts.Note = func(store.Store, string, any) error { return nil }
 	}
 	if opts.Working == nil {
 		opts.Working = func() error { return nil }

@@ -30,27 +30,19 @@ import (
 	"agent9/store/files"
 )
 
-// A Note records an event in the transaction of what it tells of.
-type Note func(tx store.Store, event string, detail any) error
-
 // A Service is the skills of one agent.
 type Service struct {
 	tree *files.Tree
-	note Note
+	note store.Note
 }
 
 var _ fsys.FileService = (*Service)(nil)
 
-// Open returns the skills that are kept in st, which may be empty. note may be
-// nil.
-func Open(ctx context.Context, st store.Updater, note Note) (*Service, error) {
+// Open returns the skills that are kept in st, which may be empty.
+func Open(ctx context.Context, st store.Updater, note store.Note) (*Service, error) {
 	s := &Service{note: note}
-	opt := files.Options{MaxFile: 1 << 20, MaxBytes: 32 << 20, MaxEntries: 1000}
-	if note != nil {
-		opt.Note = s.changed
-	}
 	var err error
-	s.tree, err = files.New(ctx, st, opt)
+	s.tree, err = files.New(ctx, st, files.Options{MaxFile: 1 << 20, MaxBytes: 32 << 20, MaxEntries: 1000, Note: s.changed})
 	return s, err
 }
 
@@ -103,7 +95,7 @@ type invalid struct {
 
 func (s *Service) changed(ctx context.Context, tx store.Store, c files.Change) error {
 	by := fsys.CallerOf(ctx)
-	if err := s.note(tx, "skill."+string(c.Op), told{c.Path, c.To, c.Dir, c.Size, by}); err != nil {
+	if err := s.note.Record(tx, "skill."+string(c.Op), told{c.Path, c.To, c.Dir, c.Size, by}); err != nil {
 		return err
 	}
 	name := c.Path
@@ -119,7 +111,7 @@ func (s *Service) changed(ctx context.Context, tx store.Store, c files.Change) e
 		return err
 	}
 	if _, wrong := ParseHeader(data); wrong != nil {
-		return s.note(tx, "skill.invalid", invalid{name, fsys.ReasonOf(wrong), by})
+		return s.note.Record(tx, "skill.invalid", invalid{name, fsys.ReasonOf(wrong), by})
 	}
 	return nil
 }

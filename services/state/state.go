@@ -25,7 +25,7 @@ import (
 // Options of a state. Each may be nil.
 type Options struct {
 	// Note records an event in the transaction of what it tells of.
-	Note func(tx store.Store, event string, detail any) error
+	Note store.Note
 	// Changed is told what was changed at path, but not by a tick.
 	Changed func(ctx context.Context, tx store.Store, path string) error
 }
@@ -49,9 +49,6 @@ type State struct {
 
 // New returns the state that is kept in st, which may be empty.
 func New(ctx context.Context, st store.Updater, opt Options) (*State, error) {
-	if opt.Note == nil {
-		opt.Note = func(store.Store, string, any) error { return nil }
-	}
 	if opt.Changed == nil {
 		opt.Changed = func(context.Context, store.Store, string) error { return nil }
 	}
@@ -96,7 +93,7 @@ func told(ctx context.Context, c files.Change) event {
 }
 
 func (s *State) note(tx store.Store, e event) error {
-	return s.opt.Note(tx, "state."+string(e.op), e)
+	return s.opt.Note.Record(tx, "state."+string(e.op), e)
 }
 
 var errBusy = fsys.E(fsys.Busy, "a tick is running, and state is its own until it has ended; read it, or try again then")

@@ -178,7 +178,7 @@ func (s *Service) saveConfig(ctx context.Context, doc []byte) error {
 			s.config.Store(&c)
 			s.mu.Unlock()
 		})
-		return s.note(tx, "config.changed", struct {
+		return s.opts.Note.Record(tx, "config.changed", struct {
 			By fsys.Caller `json:"by"`
 		}{fsys.CallerOf(ctx)})
 	})

@@ -94,7 +94,7 @@ type Options struct {
 	// the verbs.
 	Commands []Command
 	Pending  func(ctx context.Context) ([]byte, error)
-	Note     func(tx store.Store, event string, detail any) error
+	Note     store.Note
 }
 
 // Service is an agent's own record: when it was made, how it is configured,
@@ -260,7 +260,7 @@ func (s *Service) setState(ctx context.Context, to State) error {
 			s.record = next
 			s.mu.Unlock()
 		})
-		return s.note(tx, "agent."+string(to), struct {
+		return s.opts.Note.Record(tx, "agent."+string(to), struct {
 			By fsys.Caller `json:"by"`
 		}{fsys.CallerOf(ctx)})
 	})
@@ -276,11 +276,4 @@ func (s *Service) again(ctx context.Context, to State) error {
 		return nil
 	}
 	return s.st.Update(ctx, func(tx store.Store) error { return s.opts.Changing(ctx, tx, to) })
-}
-
-func (s *Service) note(tx store.Store, event string, detail any) error {
-	if s.opts.Note == nil {
-		return nil
-	}
-	return s.opts.Note(tx, event, detail)
 }

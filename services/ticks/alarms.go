@@ -257,7 +257,7 @@ func (s *Service) put(ctx context.Context, tx store.Store, r *record, a alarm) e
 	if err := store.PutJSON(ctx, in, a.key(), a); err != nil {
 		return err
 	}
-	return s.opts.Note(tx, "alarm.set", alarmNote{a.ID, fsys.Stamp(a.due()), a.Cron, a.Text, a.By})
+	return s.opts.Note.Record(tx, "alarm.set", alarmNote{a.ID, fsys.Stamp(a.due()), a.Cron, a.Text, a.By})
 }
 
 // drop cancels an alarm; NotExist if there is none.
@@ -271,7 +271,7 @@ func (s *Service) drop(ctx context.Context, tx store.Store, id string) error {
 			return err
 		}
 	}
-	return s.opts.Note(tx, "alarm.cancelled", alarmNote{ID: id, By: fsys.CallerOf(ctx)})
+	return s.opts.Note.Record(tx, "alarm.cancelled", alarmNote{ID: id, By: fsys.CallerOf(ctx)})
 }
 
 func noAlarm(id string, err error) error {

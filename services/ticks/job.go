@@ -69,7 +69,7 @@ func (s *Service) lose(ctx context.Context, key string, why error) error {
 		if err := tx.Delete(ctx, key); err != nil {
 			return err
 		}
-		return s.opts.Note(tx, "tick.lost", struct {
+		return s.opts.Note.Record(tx, "tick.lost", struct {
 			Reason string `json:"reason"`
 		}{fsys.ReasonOf(why)})
 	})
@@ -225,7 +225,7 @@ func (s *Service) record(tx store.Store, r *record, was *running, took time.Dura
 	if err != nil {
 		return err
 	}
-	return s.opts.Note(tx, "tick.ended", struct {
+	return s.opts.Note.Record(tx, "tick.ended", struct {
 		Tick     string         `json:"tick"`
 		Cause    programs.Cause `json:"cause"`
 		Message  string         `json:"message,omitempty"`

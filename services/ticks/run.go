@@ -76,7 +76,7 @@ func (s *Service) begin(ctx context.Context, j *job) (*running, error) {
 			if err := s.opts.Begun(tx, was.ID); err != nil {
 				return err
 			}
-			return s.opts.Note(tx, "tick.began", struct {
+			return s.opts.Note.Record(tx, "tick.began", struct {
 				Tick    string         `json:"tick"`
 				Cause   programs.Cause `json:"cause"`
 				Message string         `json:"message,omitempty"`

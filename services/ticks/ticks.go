@@ -96,7 +96,7 @@ type Options struct {
 	Cost  func(ctx context.Context) (int64, error)
 	// Record adds a line to the history of ticks.
 	Record func(tx store.Store, l Line) error
-	Note   func(tx store.Store, event string, detail any) error
+	Note   store.Note
 }
 
 // A Line is one tick in the history.

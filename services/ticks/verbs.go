@@ -105,7 +105,7 @@ func (s *Service) hibernate(ctx context.Context, words []string) ([]byte, error)
 				return nil
 			}
 			r.Asleep = true
-			return s.opts.Note(tx, "agent.hibernating", by(ctx))
+			return s.opts.Note.Record(tx, "agent.hibernating", by(ctx))
 		})
 	})
 }
@@ -128,7 +128,7 @@ func (s *Service) wake(ctx context.Context, words []string) ([]byte, error) {
 					return err
 				}
 			}
-			return s.opts.Note(tx, "agent.awake", by(ctx))
+			return s.opts.Note.Record(tx, "agent.awake", by(ctx))
 		})
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ type Options struct {
 	Now func() time.Time
 	// Note records an event inside the transaction of tx: token.issued and
 	// token.revoked, with the [Grant] as detail.
-	Note func(tx store.Store, event string, detail any) error
+	Note store.Note
 }
 
 // Prefix begins every secret.
@@ -125,7 +125,7 @@ func (t *Tokens) IssueIn(ctx context.Context, tx store.Store, g Grant) (secret, 
 		return "", "", err
 	}
 	store.After(tx, t.poke)
-	return secret, g.ID, t.record(tx, "token.issued", g)
+	return secret, g.ID, t.opts.Note.Record(tx, "token.issued", g)
 }
 
 // narrow refuses g, which is asked for with a token, if it may more than that, and
@@ -243,7 +243,7 @@ func (t *Tokens) Revoke(ctx context.Context, id string) error {
 		if store.IsDamaged(err) {
 			g.ID = id
 			store.After(tx, func() { t.live.end(hash) })
-			return cmp.Or(erase(ctx, tx, hash, id), t.record(tx, "token.revoked", g))
+			return cmp.Or(erase(ctx, tx, hash, id), t.opts.Note.Record(tx, "token.revoked", g))
 		}
 		if err != nil {
 			return err
@@ -279,7 +279,7 @@ func (t *Tokens) revoke(ctx context.Context, tx store.Store, hash string, g Gran
 		return err
 	}
 	store.After(tx, func() { t.live.end(hash) })
-	if err := t.record(tx, "token.revoked", g); err != nil || g.Agent != AllAgents {
+	if err := t.opts.Note.Record(tx, "token.revoked", g); err != nil || g.Agent != AllAgents {
 		return err
 	}
 	for p, err := range store.All(ctx, store.Forgiving(tx), byHash) { // those that were made with it
@@ -294,11 +294,4 @@ func (t *Tokens) revoke(ctx context.Context, tx store.Store, hash string, g Gran
 		}
 	}
 	return nil
-}
-
-func (t *Tokens) record(tx store.Store, event string, g Grant) error {
-	if t.opts.Note == nil {
-		return nil
-	}
-	return t.opts.Note(tx, event, g)
 }

@@ -100,7 +100,7 @@ func (s *Service) begin(ctx context.Context, b *begun) error {
 				return err
 			}
 		}
-		return s.opts.Note(tx, "tool.called", called{b.id, b.server, short(b.tool), fsys.CallerOf(ctx)})
+		return s.opts.Note.Record(tx, "tool.called", called{b.id, b.server, short(b.tool), fsys.CallerOf(ctx)})
 	})
 }
 
@@ -129,7 +129,7 @@ func (s *Service) end(ctx context.Context, b begun, result []byte, failed error,
 				return err
 			}
 		}
-		return s.opts.Note(tx, "tool.answered", a)
+		return s.opts.Note.Record(tx, "tool.answered", a)
 	})
 }
 

@@ -55,7 +55,7 @@ type Options struct {
 	// Secret returns a secret, which is given to the server at target, or, if
 	// that is empty, to a program.
 	Secret  func(ctx context.Context, name, target string) ([]byte, error)
-	Note    func(tx store.Store, event string, detail any) error
+	Note    store.Note
 	Account *budget.Account
 	// Working refuses calls while the agent does no work.
 	Working func() error
@@ -168,6 +168,6 @@ func (s *Service) Close(ctx context.Context) error {
 func (s *Service) note(ctx context.Context, event string, detail any) {
 	// An event that cannot be recorded undoes nothing: the server is as it is.
 	_ = s.opts.Store.Update(context.WithoutCancel(ctx), func(tx store.Store) error {
-		return s.opts.Note(tx, event, detail)
+		return s.opts.Note.Record(tx, event, detail)
 	})
 }
