@@ -8,7 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/services/containers"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/services/secrets"
 	"agent9/services/status"
 	"agent9/services/tools"
@@ -53,7 +53,7 @@ func bindAsConfigured(all map[string]secrets.Binding, c status.Config) {
 		if err != nil {
 			continue
 		}
-		for _, values := range []map[string]keep.Value{server.Env, server.Headers} {
+		for _, values := range []map[string]work.Value{server.Env, server.Headers} {
 			for _, v := range values {
 				bind(all, v.Secret, secrets.Tools, server.URL)
 			}

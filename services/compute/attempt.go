@@ -9,7 +9,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -23,7 +23,7 @@ type attempt struct {
 	Took     int64         `json:"took_ms"`
 	Usage    models.Usage  `json:"usage"`
 	Cost     budget.Micros `json:"cost_microusd"`
-	Error    *keep.Failure `json:"error,omitempty"`
+	Error    *work.Failure `json:"error,omitempty"`
 }
 
 // run does the work of j: it is the only place that calls a provider. What it
@@ -193,11 +193,11 @@ func (r record) attempt(now time.Time, usage models.Usage, err error) attempt {
 		begun = r.Started
 	}
 	a := attempt{
-		Provider: r.Provider, Model: r.Model, Begun: keep.Stamp(begun), Took: now.Sub(begun).Milliseconds(),
+		Provider: r.Provider, Model: r.Model, Begun: work.Stamp(begun), Took: now.Sub(begun).Milliseconds(),
 		Usage: usage, Cost: r.cost(usage),
 	}
 	if err != nil {
-		a.Error = keep.FailureOf(err)
+		a.Error = work.FailureOf(err)
 	}
 	return a
 }

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 	"agent9/store/check"
 )
@@ -17,11 +17,11 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	if err != nil {
 		return err
 	}
-	var works []keep.Standing
+	var works []work.Standing
 	for _, key := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[key]
 		var ok bool
-		if rec.Number, ok = keep.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
+		if rec.Number, ok = work.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
 			delete(recs, key)
 			continue
 		}
@@ -31,7 +31,7 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 		if !slices.Contains([]State{Awaiting, Queued, Running, Done, Failed, Cancelled}, rec.State) {
 			r.Lost(fmt.Sprintf("job %d is in no state that there is: %q", rec.Number, rec.State), check.FromBackup)
 		}
-		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
+		w := work.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
 		if !rec.Removing {
 			w.Listed = []byte(rec.Name)
 		}
@@ -50,10 +50,10 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 			r.Lost(fmt.Sprintf("the result of job %d has %d bytes, and should have %d", rec.Number, len(b), rec.Result), check.FromBackup)
 		}
 	}
-	if err := keep.CheckWork(ctx, st, r, noun, listPrefix, openPrefix, nextKey, works); err != nil {
+	if err := work.CheckWork(ctx, st, r, noun, listPrefix, openPrefix, nextKey, works); err != nil {
 		return err
 	}
-	if err := keep.CheckKeys(ctx, st, r); err != nil {
+	if err := work.CheckKeys(ctx, st, r); err != nil {
 		return err
 	}
 	for _, prefix := range []string{reqPrefix, resPrefix, outPrefix, chunksPrefix} {

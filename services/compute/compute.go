@@ -70,7 +70,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -81,7 +81,7 @@ type Config struct {
 	// Note, if set, records an event in the transaction of what it tells of.
 	Note store.Note
 	// Providers are in the order in which they are preferred.
-	Providers keep.Providers[*models.Runner]
+	Providers work.Providers[*models.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account
@@ -110,10 +110,10 @@ type Service struct {
 	st       store.Updater
 	root     *fsys.Table
 	policy   *fsys.Doc
-	policies *keep.Document[Policy]
-	keys     keep.Keys
-	jobs     keep.Cache[job]
-	crew     keep.Crew[job]
+	policies *work.Document[Policy]
+	keys     work.Keys
+	jobs     work.Cache[job]
+	crew     work.Crew[job]
 
 	mu    sync.Mutex
 	rates rates
@@ -139,11 +139,11 @@ func Open(life context.Context, config Config) (*Service, error) {
 		config: config,
 		st:     config.Store,
 	}
-	s.keys = keep.Keys{What: "job", Now: config.Now, Lasts: s.lasts}
+	s.keys = work.Keys{What: "job", Now: config.Now, Lasts: s.lasts}
 	s.life, s.end = context.WithCancelCause(life)
 	// life, which is longer, knows of the context until that is cancelled.
 	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
-	s.crew = keep.Crew[job]{Life: s.life, What: "jobs", Do: func(j *job) {
+	s.crew = work.Crew[job]{Life: s.life, What: "jobs", Do: func(j *job) {
 		usage, err := s.run(j)
 		s.finish(j, usage, err)
 	}}

@@ -5,21 +5,21 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // files are what the directory of a job has.
-var files = []keep.File[*job]{
+var files = []work.File[*job]{
 	{Name: "request", Node: func(j *job) fsys.Node { return fsys.Text(j.request) }},
 	{Name: "status", Node: func(j *job) fsys.Node { return fsys.JSON(j.status) }},
-	{Name: "output", Node: func(j *job) fsys.Node { return keep.Stream(j, outputTape) }},
-	{Name: "chunks", Node: func(j *job) fsys.Node { return keep.Stream(j, chunksTape) }},
+	{Name: "output", Node: func(j *job) fsys.Node { return work.Stream(j, outputTape) }},
+	{Name: "chunks", Node: func(j *job) fsys.Node { return work.Stream(j, chunksTape) }},
 	{Name: "result", Node: (*job).resultFile},
 	{Name: "usage", Node: func(j *job) fsys.Node { return fsys.JSON(j.usage) }},
 	{Name: "ctl", Node: func(j *job) fsys.Node { return &fsys.Ctl{Do: j.control, Text: j.commands} }},
 }
 
-var _ keep.Work = (*job)(nil)
+var _ work.Work = (*job)(nil)
 
 func (j *job) Present() error {
 	_, err := j.present()

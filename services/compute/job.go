@@ -8,7 +8,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -141,14 +141,14 @@ type statusFile struct {
 	Cost     budget.Micros `json:"cost_microusd"`
 	// MaxTokens bounds the answer where the request does not.
 	MaxTokens int64         `json:"max_tokens,omitempty"`
-	Error     *keep.Failure `json:"error,omitempty"`
+	Error     *work.Failure `json:"error,omitempty"`
 }
 
 func (j *job) status(context.Context) (statusFile, error) {
 	r := j.record()
 	f := statusFile{
 		Job: r.Number, Key: r.Key, State: r.State, Kind: r.Kind, Provider: r.Provider, Model: r.Model,
-		Created: keep.Stamp(r.Created), Started: keep.Stamp(r.Started), Ended: keep.Stamp(r.Ended),
+		Created: work.Stamp(r.Created), Started: work.Stamp(r.Started), Ended: work.Stamp(r.Ended),
 		Timeout: r.Timeout, Cost: max(r.Cost, r.Paid), MaxTokens: r.Bound, Error: r.Failure,
 	}
 	if !r.State.ended() {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -20,7 +20,7 @@ type jobs struct{ s *Service }
 
 // Walk is one look-up of a number, or two of a name.
 func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	if n, ok := keep.Number(name); ok {
+	if n, ok := work.Number(name); ok {
 		return d.s.dir(ctx, n)
 	}
 	switch entry, err := d.s.keys.LookUp(ctx, d.s.st, name); {
@@ -39,12 +39,12 @@ func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
 	j, err := s.job(ctx, n)
 	if store.IsDamaged(err) {
-		return keep.Damaged(err, func(ctx context.Context) error { return s.removeDamaged(ctx, n) }), nil
+		return work.Damaged(err, func(ctx context.Context) error { return s.removeDamaged(ctx, n) }), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return keep.Dir(j, files), nil
+	return work.Dir(j, files), nil
 }
 
 // List reads names only; a job is read when somebody looks at it.
@@ -58,14 +58,14 @@ func (d jobs) List(ctx context.Context) ([]fsys.Entry, error) {
 		if name == "" {
 			name = strings.TrimLeft(p.Key[len(listPrefix):], "0")
 		}
-		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
+		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
 	}
 	for p, err := range store.All(ctx, store.Forgiving(d.s.st), draftPref) {
 		if err != nil {
 			return nil, err
 		}
 		name := p.Key[len(draftPref):]
-		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
+		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
 	}
 	return list, nil
 }
@@ -104,7 +104,7 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 	if err != nil {
 		return nil, err
 	}
-	return keep.Later(d, name), nil
+	return work.Later(d, name), nil
 }
 
 // Stat gives the directory its permissions; when it changed is not kept.

@@ -11,7 +11,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -59,10 +59,10 @@ type Policy struct {
 	// DefaultTimeout is for requests without timeout_ms.
 	DefaultTimeout int64 `json:"default_timeout_ms"`
 	// IdempotencyTTL is how long a key stands for its job.
-	IdempotencyTTL keep.Duration `json:"idempotency_ttl"`
+	IdempotencyTTL work.Duration `json:"idempotency_ttl"`
 	// Of jobs that have ended, those of the last KeepResults are kept, and no
 	// more than KeepBytes of them.
-	KeepResults keep.Duration `json:"keep_results"`
+	KeepResults work.Duration `json:"keep_results"`
 	KeepBytes   int64         `json:"keep_bytes"`
 
 	unpriced []string // of Prices and DefaultPrice, those that [storedPolicy] left out
@@ -93,8 +93,8 @@ func defaultPolicy() Policy {
 		MaxConcurrent:    16,
 		MaxQueued:        1024,
 		DefaultTimeout:   3_600_000,
-		IdempotencyTTL:   keep.Duration(keep.Day),
-		KeepResults:      keep.Duration(30 * keep.Day),
+		IdempotencyTTL:   work.Duration(work.Day),
+		KeepResults:      work.Duration(30 * work.Day),
 		KeepBytes:        1 << 30,
 	}
 }
@@ -245,8 +245,8 @@ func (p *Policy) priceOf(free bool, m models.Model) (price *models.Price, isFree
 }
 
 // policies is the document at policyKey.
-func policies() *keep.Document[Policy] {
-	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: storedPolicy}
+func policies() *work.Document[Policy] {
+	return &work.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: storedPolicy}
 }
 
 // stored is a policy as it is kept. Whole says that its prices say what they are,

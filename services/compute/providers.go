@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 type providerInfo struct {
@@ -23,7 +23,7 @@ type providerHealth struct {
 	Failures int            `json:"failures,omitempty"`
 	Until    string         `json:"aside_until,omitempty"`
 	Latency  []modelLatency `json:"latency,omitempty"`
-	Error    *keep.Failure  `json:"error,omitempty"`
+	Error    *work.Failure  `json:"error,omitempty"`
 }
 
 type modelLatency struct {
@@ -35,7 +35,7 @@ type modelLatency struct {
 
 func healthOf(ctx context.Context, r *models.Runner) providerHealth {
 	c, h := r.Catalog(ctx), r.Health()
-	f := providerHealth{OK: c.Err == nil && h.Failures == 0, State: "ok", Checked: keep.Stamp(c.Checked), Failures: h.Failures, Until: keep.Stamp(h.Until)}
+	f := providerHealth{OK: c.Err == nil && h.Failures == 0, State: "ok", Checked: work.Stamp(c.Checked), Failures: h.Failures, Until: work.Stamp(h.Until)}
 	for _, l := range r.Latencies() {
 		f.Latency = append(f.Latency, modelLatency{l.Model, l.First.Milliseconds(), l.Total.Milliseconds(), l.Runs})
 	}
@@ -43,9 +43,9 @@ func healthOf(ctx context.Context, r *models.Runner) providerHealth {
 	case err == nil:
 		return f
 	case h.Until.IsZero():
-		f.State, f.Error = "failing", keep.FailureOf(err)
+		f.State, f.Error = "failing", work.FailureOf(err)
 	default:
-		f.State, f.Error = "aside", keep.FailureOf(err)
+		f.State, f.Error = "aside", work.FailureOf(err)
 	}
 	return f
 }

@@ -5,7 +5,7 @@ import (
 
 	"agent9/namespace/budget"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -37,7 +37,7 @@ type record struct {
 	Created  time.Time     `json:"created"`
 	Started  time.Time     `json:"started"`
 	Ended    time.Time     `json:"ended"`
-	Failure  *keep.Failure `json:"failure,omitempty"`
+	Failure  *work.Failure `json:"failure,omitempty"`
 	Hold     string        `json:"hold"`
 	Held     budget.Micros `json:"held"`
 	Free     bool          `json:"free"`
@@ -79,15 +79,15 @@ const (
 )
 
 // Arrive returns what becomes of a record that comes from elsewhere.
-func Arrive(p store.Pair) ([]store.Pair, error) { return keep.Arrive(p, recPrefix) }
+func Arrive(p store.Pair) ([]store.Pair, error) { return work.Arrive(p, recPrefix) }
 
-func recordKey(n int64) string  { return recPrefix + keep.Padded(n) }
-func requestKey(n int64) string { return reqPrefix + keep.Padded(n) }
-func resultKey(n int64) string  { return resPrefix + keep.Padded(n) }
-func openKey(n int64) string    { return openPrefix + keep.Padded(n) }
-func listKey(n int64) string    { return listPrefix + keep.Padded(n) }
-func outputView(n int64) string { return outPrefix + keep.Padded(n) + "/" }
-func chunksView(n int64) string { return chunksPrefix + keep.Padded(n) + "/" }
+func recordKey(n int64) string  { return recPrefix + work.Padded(n) }
+func requestKey(n int64) string { return reqPrefix + work.Padded(n) }
+func resultKey(n int64) string  { return resPrefix + work.Padded(n) }
+func openKey(n int64) string    { return openPrefix + work.Padded(n) }
+func listKey(n int64) string    { return listPrefix + work.Padded(n) }
+func outputView(n int64) string { return outPrefix + work.Padded(n) + "/" }
+func chunksView(n int64) string { return chunksPrefix + work.Padded(n) + "/" }
 
 // IsSetting reports whether what is stored at key is what the operator has set,
 // and not what was asked of models: a copy of an agent is given it.

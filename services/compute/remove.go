@@ -9,7 +9,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -116,16 +116,16 @@ func (s *Service) erase(ctx context.Context, tx store.Store, n int64, why string
 	if s.jobs.Live(n) != nil {
 		return fsys.E(fsys.Busy, "the job runs, and its record is damaged; remove it when it has ended, or after the next start")
 	}
-	r := removed{Job: n, Why: why, Reason: keep.Why}
+	r := removed{Job: n, Why: why, Reason: work.Why}
 	if s.config.Account != nil {
-		cost, err := s.config.Account.SettleLost(ctx, tx, heldFor(n), keep.Why)
+		cost, err := s.config.Account.SettleLost(ctx, tx, heldFor(n), work.Why)
 		if err != nil {
 			return err
 		}
 		r.Cost = &cost
 	}
 	prefixes := []string{recPrefix, reqPrefix, resPrefix, outPrefix, chunksPrefix, listPrefix, openPrefix}
-	if err := keep.Erase(ctx, tx, n, prefixes, []string{keep.EndedPrefix}); err != nil {
+	if err := work.Erase(ctx, tx, n, prefixes, []string{work.EndedPrefix}); err != nil {
 		return err
 	}
 	was, err := s.totals(ctx, tx)

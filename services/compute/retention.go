@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -27,7 +27,7 @@ func (s *Service) keep(ctx context.Context, tx store.Store, r record) error {
 	if err := s.count(ctx, tx, func(t *totals) { t.Kept += r.Size }); err != nil {
 		return err
 	}
-	if err := tx.Put(ctx, keep.EndedKey(r.Ended, r.Number), nil); err != nil {
+	if err := tx.Put(ctx, work.EndedKey(r.Ended, r.Number), nil); err != nil {
 		return err
 	}
 	return s.sweepJobs(ctx, tx)
@@ -38,7 +38,7 @@ func (s *Service) unkeep(ctx context.Context, tx store.Store, r record) error {
 	if err := s.count(ctx, tx, func(t *totals) { t.Kept = max(t.Kept-r.Size, 0) }); err != nil {
 		return err
 	}
-	return tx.Delete(ctx, keep.EndedKey(r.Ended, r.Number))
+	return tx.Delete(ctx, work.EndedKey(r.Ended, r.Number))
 }
 
 // sweepJobs removes the oldest of what has ended that are too old or too much.
@@ -51,7 +51,7 @@ func (s *Service) sweepJobs(ctx context.Context, tx store.Store) error {
 		t, err := s.totals(ctx, tx)
 		return age >= time.Duration(p.KeepResults) || t.Kept > p.KeepBytes, err
 	}
-	return keep.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
+	return work.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
 }
 
 // sweep removes job n, which has ended. Its key stands for it as long as it

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 func outputTape(ctx context.Context, j *job) (*fsys.Tape, error) {
@@ -23,7 +23,7 @@ func chunksTape(ctx context.Context, j *job) (*fsys.Tape, error) {
 
 // resultFile is the whole response, when the job has ended.
 func (j *job) resultFile() fsys.Node {
-	return &keep.Result{
+	return &work.Result{
 		Done: j.done,
 		Size: func(context.Context) (int64, error) {
 			r := j.record()

@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -23,7 +23,7 @@ func (s *Service) submitNew(ctx context.Context, raw []byte) ([]byte, error) {
 // with its number.
 func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
 	if n, err := s.keys.Prior(ctx, s.st, sub.key, sub.hash); n != 0 || err != nil {
-		return keep.Reply(n), err
+		return work.Reply(n), err
 	}
 	p, err := s.policies.Read(ctx, s.st)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
 	if !fresh {
 		s.crew.Unclaim(now)
 	}
-	return keep.Reply(n), err
+	return work.Reply(n), err
 }
 
 // record writes down a job with its money, in one transaction with the look
@@ -56,7 +56,7 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if err := s.config.Allowed(ctx); err != nil {
 			return err
 		}
-		if n, err = keep.Next(ctx, tx, nextKey); err != nil {
+		if n, err = work.Next(ctx, tx, nextKey); err != nil {
 			return err
 		}
 		counted, err := s.pace(ctx, tx, pl.rates, sub.req)
@@ -143,7 +143,7 @@ func (s *Service) enterKey(ctx context.Context, tx store.Store, r record, hash s
 	if err != nil {
 		return err
 	}
-	return s.keys.Enter(ctx, tx, r.Key, keep.Key{Number: r.Number, Hash: hash, Expires: r.Created.Add(time.Duration(p.IdempotencyTTL))})
+	return s.keys.Enter(ctx, tx, r.Key, work.Key{Number: r.Number, Hash: hash, Expires: r.Created.Add(time.Duration(p.IdempotencyTTL))})
 }
 
 // count changes the totals.

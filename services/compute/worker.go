@@ -8,7 +8,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -48,7 +48,7 @@ type ended struct {
 	State  State         `json:"state"`
 	Cost   budget.Micros `json:"cost_microusd"`
 	Tokens int64         `json:"tokens"`
-	Error  *keep.Failure `json:"error,omitempty"`
+	Error  *work.Failure `json:"error,omitempty"`
 }
 
 // finish records how j ended, with its money, in one transaction, and lets its
@@ -122,7 +122,7 @@ func (r *record) end(now time.Time, usage models.Usage, err error) {
 	default:
 		r.State = Failed
 	}
-	r.Failure = keep.FailureOf(err)
+	r.Failure = work.FailureOf(err)
 }
 
 // putEnd stores r, which is before no longer.
@@ -163,7 +163,7 @@ func (j *job) ended(r record) {
 // leave is ended for a job whose end could not be recorded.
 func (j *job) leave(err error) {
 	j.mu.Lock()
-	j.rec.State, j.rec.Ended, j.rec.Failure = Failed, j.s.config.Now(), keep.FailureOf(err)
+	j.rec.State, j.rec.Ended, j.rec.Failure = Failed, j.s.config.Now(), work.FailureOf(err)
 	j.mu.Unlock()
 	j.release()
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -34,7 +34,7 @@ func arriveSession(p store.Pair, number string) ([]store.Pair, error) {
 		return nil, fsys.Wrap(fsys.Invalid, "the session "+p.Key, err)
 	}
 	switch {
-	case r.Number <= 0 || number != keep.Padded(r.Number):
+	case r.Number <= 0 || number != work.Padded(r.Number):
 		return nil, fsys.E(fsys.Invalid, fmt.Sprintf("the session %q has the number %d", p.Key, r.Number))
 	case !slices.Contains(states, r.State):
 		return nil, fsys.E(fsys.Invalid, fmt.Sprintf("the session %d is in no state that there is: %q", r.Number, r.State))
@@ -44,7 +44,7 @@ func arriveSession(p store.Pair, number string) ([]store.Pair, error) {
 		return nil, fsys.E(fsys.Invalid, fmt.Sprintf("the session %d has a workspace that cannot be called %q", r.Number, r.Workspace))
 	}
 	if r.Sandbox != "" || r.Token != "" {
-		r.Sandbox, r.Token = "", keep.Elsewhere(r.Token)
+		r.Sandbox, r.Token = "", work.Elsewhere(r.Token)
 		p.Value = fsys.Line(r)
 	}
 	pairs := []store.Pair{p}

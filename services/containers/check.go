@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 	"agent9/store/check"
 )
@@ -18,18 +18,18 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	if err != nil {
 		return err
 	}
-	var works []keep.Standing
+	var works []work.Standing
 	for _, key := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[key]
 		var ok bool
-		if rec.Number, ok = keep.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
+		if rec.Number, ok = work.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
 			delete(recs, key)
 			continue
 		}
 		if rec.Held < 0 || rec.Cost < 0 || rec.Price.Once < 0 || rec.Size < 0 {
 			r.Lost(fmt.Sprintf("session %d has less than no money or bytes", rec.Number), check.FromBackup)
 		}
-		w := keep.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
+		w := work.Standing{Number: rec.Number, Open: !rec.State.ended(), Ended: rec.Ended}
 		if !rec.Removing {
 			w.Listed = []byte{}
 		}
@@ -41,10 +41,10 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 			return err
 		}
 	}
-	if err := keep.CheckWork(ctx, st, r, noun, listPrefix, openPrefix, nextKey, works); err != nil {
+	if err := work.CheckWork(ctx, st, r, noun, listPrefix, openPrefix, nextKey, works); err != nil {
 		return err
 	}
-	if err := keep.CheckKeys(ctx, st, r); err != nil {
+	if err := work.CheckKeys(ctx, st, r); err != nil {
 		return err
 	}
 	for _, prefix := range []string{reqPrefix, outPrefix, execPrefix} {
@@ -96,7 +96,7 @@ func checkExecs(ctx context.Context, st store.Updater, r *check.Report, rec reco
 	for _, key := range slices.Sorted(maps.Keys(execs)) {
 		x := execs[key]
 		var ok bool
-		if x.Number, ok = keep.CheckNumber(r, what, part+recPrefix, key, x.Number); !ok {
+		if x.Number, ok = work.CheckNumber(r, what, part+recPrefix, key, x.Number); !ok {
 			continue
 		}
 		if rec.State.ended() && !x.ended() {

@@ -72,7 +72,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -83,7 +83,7 @@ type Config struct {
 	// Note, if set, records an event in the transaction of what it tells of.
 	Note store.Note
 	// Providers are in the order in which they are preferred.
-	Providers keep.Providers[*sandboxes.Runner]
+	Providers work.Providers[*sandboxes.Runner]
 	// Account pays for what a crash cut off. All other work is paid from the
 	// account of the context that submits it.
 	Account *budget.Account
@@ -126,10 +126,10 @@ type Service struct {
 	st       store.Updater
 	root     *fsys.Table
 	policy   *fsys.Doc
-	policies *keep.Document[Policy]
-	keys     keep.Keys
-	sessions keep.Cache[session]
-	crew     keep.Crew[session]
+	policies *work.Document[Policy]
+	keys     work.Keys
+	sessions work.Cache[session]
+	crew     work.Crew[session]
 
 	mu       sync.Mutex
 	open     map[*session]struct{} // sandboxes that run for their files only
@@ -160,11 +160,11 @@ func Open(life context.Context, config Config) (*Service, error) {
 		config.Note = func(store.Store, string, any) error { return nil }
 	}
 	s := &Service{config: config, st: config.Store, open: make(map[*session]struct{}), infos: make(map[string]lately)}
-	s.keys = keep.Keys{What: "session", Now: config.Now, Lasts: s.lasts}
+	s.keys = work.Keys{What: "session", Now: config.Now, Lasts: s.lasts}
 	s.life, s.end = context.WithCancelCause(life)
 	// life, which is longer, knows of the context until that is cancelled.
 	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
-	s.crew = keep.Crew[session]{Life: s.life, What: "sessions", Do: func(w *session) { s.finish(w, w.run()) }}
+	s.crew = work.Crew[session]{Life: s.life, What: "sessions", Do: func(w *session) { s.finish(w, w.run()) }}
 	s.policies = policies()
 	s.policy = &fsys.Doc{Load: func(ctx context.Context) ([]byte, error) { return s.policies.Text(ctx, s.st) }, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))

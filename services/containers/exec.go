@@ -9,7 +9,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -75,7 +75,7 @@ func (w *session) newExec(ctx context.Context, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keep.Reply(x.m), nil
+	return work.Reply(x.m), nil
 }
 
 func parseCommand(raw []byte) (*command, error) {
@@ -177,12 +177,12 @@ func (x *exec) finish(o outcome, err error) {
 		state = execFailed
 	}
 	if err != nil {
-		o.ExitCode, o.Error = max(o.ExitCode, 1), keep.FailureOf(err)
+		o.ExitCode, o.Error = max(o.ExitCode, 1), work.FailureOf(err)
 	}
 	failed := x.settle(state, o)
 	if failed != nil {
 		x.mu.Lock()
-		o.Error = keep.FailureOf(failed)
+		o.Error = work.FailureOf(failed)
 		x.rec.State, x.rec.Outcome = execFailed, &o
 		x.mu.Unlock()
 	}

@@ -10,7 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -29,20 +29,20 @@ func (d execs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if name == execNew {
 		return d.newFile(), nil
 	}
-	m, ok := keep.Number(name)
+	m, ok := work.Number(name)
 	if !ok {
 		return nil, fsys.NotExist
 	}
 	x, err := d.w.exec(ctx, m)
 	if store.IsDamaged(err) {
-		return keep.Damaged(err, func(ctx context.Context) error {
+		return work.Damaged(err, func(ctx context.Context) error {
 			return d.w.s.st.Update(ctx, func(tx store.Store) error { return d.w.s.eraseExec(ctx, tx, d.w.n, m) })
 		}), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return keep.Dir(x, execFiles), nil
+	return work.Dir(x, execFiles), nil
 }
 
 func (d execs) newFile() fsys.Node {
@@ -73,7 +73,7 @@ func (d execs) List(ctx context.Context) ([]fsys.Entry, error) {
 			return nil, err
 		}
 		name := strings.TrimLeft(p.Key[len(prefix):], "0")
-		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
+		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
 	}
 	return list, nil
 }
@@ -112,17 +112,17 @@ func (w *session) exec(ctx context.Context, m int64) (*exec, error) {
 }
 
 // execFiles are what the directory of an exec has.
-var execFiles = []keep.File[*exec]{
+var execFiles = []work.File[*exec]{
 	{Name: "status", Node: func(x *exec) fsys.Node { return fsys.JSON(x.status) }},
-	{Name: "output", Node: func(x *exec) fsys.Node { return keep.Stream(x, outputTape) }},
-	{Name: "stdout", Node: func(x *exec) fsys.Node { return keep.Stream(x, stdoutTape) }},
-	{Name: "stderr", Node: func(x *exec) fsys.Node { return keep.Stream(x, stderrTape) }},
+	{Name: "output", Node: func(x *exec) fsys.Node { return work.Stream(x, outputTape) }},
+	{Name: "stdout", Node: func(x *exec) fsys.Node { return work.Stream(x, stdoutTape) }},
+	{Name: "stderr", Node: func(x *exec) fsys.Node { return work.Stream(x, stderrTape) }},
 	{Name: "stdin", Node: func(x *exec) fsys.Node { return stdinFile{x} }},
 	{Name: "result", Node: func(x *exec) fsys.Node { return resultOf(x.done, x.result) }},
 	{Name: "ctl", Node: func(x *exec) fsys.Node { return &fsys.Ctl{Do: x.control, Text: x.commands} }},
 }
 
-var _ keep.Work = (*exec)(nil)
+var _ work.Work = (*exec)(nil)
 
 func (x *exec) Present() error {
 	x.mu.Lock()
@@ -223,14 +223,14 @@ type execStatus struct {
 	Created  string        `json:"created"`
 	Started  string        `json:"started,omitempty"`
 	Ended    string        `json:"ended,omitempty"`
-	Error    *keep.Failure `json:"error,omitempty"`
+	Error    *work.Failure `json:"error,omitempty"`
 }
 
 func (x *exec) status(context.Context) (execStatus, error) {
 	r := x.record()
 	f := execStatus{
 		Session: x.w.n, Exec: r.Number, State: r.State, Command: r.Command.String(), TTY: r.Command.TTY != nil,
-		Created: keep.Stamp(r.Created), Started: keep.Stamp(r.Started), Ended: keep.Stamp(r.Ended),
+		Created: work.Stamp(r.Created), Started: work.Stamp(r.Started), Ended: work.Stamp(r.Ended),
 	}
 	if o := r.Outcome; o != nil {
 		f.ExitCode, f.Reason, f.Error = &o.ExitCode, o.Reason, o.Error

@@ -10,7 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -67,11 +67,11 @@ type Policy struct {
 	// max_cost_microusd.
 	DefaultMaxCost budget.Micros `json:"default_max_cost_microusd"`
 	// IdempotencyTTL is how long a key stands for its session.
-	IdempotencyTTL keep.Duration `json:"idempotency_ttl"`
+	IdempotencyTTL work.Duration `json:"idempotency_ttl"`
 	// Of sessions that have ended, with their sandboxes, those of the last
 	// KeepSessions are kept, no more than MaxKept of them, and no more than
 	// KeepBytes of output.
-	KeepSessions keep.Duration `json:"keep_sessions"`
+	KeepSessions work.Duration `json:"keep_sessions"`
 	MaxKept      int64         `json:"max_kept"`
 	KeepBytes    int64         `json:"keep_bytes"`
 	// MaxWorkspaces is how many workspaces may persist.
@@ -119,8 +119,8 @@ func defaultPolicy() Policy {
 		MaxLife:        86_400,
 		StopGrace:      5,
 		DefaultMaxCost: 1_000_000,
-		IdempotencyTTL: keep.Duration(keep.Day),
-		KeepSessions:   keep.Duration(7 * keep.Day),
+		IdempotencyTTL: work.Duration(work.Day),
+		KeepSessions:   work.Duration(7 * work.Day),
 		MaxKept:        1000,
 		KeepBytes:      4 << 30,
 		MaxWorkspaces:  64,
@@ -244,8 +244,8 @@ func (p *Policy) notPulled(runner, image string) error {
 }
 
 // policies is the document at policyKey.
-func policies() *keep.Document[Policy] {
-	return &keep.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: parsePolicy}
+func policies() *work.Document[Policy] {
+	return &work.Document[Policy]{Key: policyKey, Default: defaultPolicy, Parse: parsePolicy}
 }
 
 func (s *Service) savePolicy(ctx context.Context, doc []byte) error {

@@ -9,7 +9,7 @@ import (
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
 	"agent9/providers/scrub"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // process is a command that runs in the sandbox of a session.
@@ -68,7 +68,7 @@ func (w *session) perform(ctx context.Context, p *process) (outcome, error) {
 		Stdout: out - outBefore, Stderr: errs - errBefore, Lost: lost - lostBefore,
 	}
 	if err != nil {
-		o.ExitCode, o.Error = max(o.ExitCode, 1), keep.FailureOf(err)
+		o.ExitCode, o.Error = max(o.ExitCode, 1), work.FailureOf(err)
 	}
 	return o, err
 }

@@ -5,7 +5,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 type providerInfo struct {
@@ -16,7 +16,7 @@ type providerInfo struct {
 // providerHealth is whether a provider can be used now.
 type providerHealth struct {
 	OK    bool          `json:"ok"`
-	Error *keep.Failure `json:"error,omitempty"`
+	Error *work.Failure `json:"error,omitempty"`
 	Left  []string      `json:"left,omitempty"` // see provider.Info
 }
 
@@ -41,7 +41,7 @@ func (s *Service) providerDir(r *sandboxes.Runner) fsys.Node {
 		fsys.Entry{Name: "health", Node: fsys.JSON(func(ctx context.Context) (providerHealth, error) {
 			info, err := s.info(ctx, r)
 			if err != nil {
-				return providerHealth{Error: keep.FailureOf(err)}, nil
+				return providerHealth{Error: work.FailureOf(err)}, nil
 			}
 			return providerHealth{OK: true, Left: info.Left}, nil
 		})},

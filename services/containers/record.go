@@ -5,7 +5,7 @@ import (
 
 	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // State is where a session is.
@@ -49,7 +49,7 @@ type record struct {
 	Up        time.Time     `json:"up,omitzero"`      // the sandbox runs: it costs from now on
 	Mark      time.Time     `json:"mark,omitzero"`    // Up, and how long it has run since, at least
 	Ended     time.Time     `json:"ended,omitzero"`
-	Failure   *keep.Failure `json:"failure,omitempty"`
+	Failure   *work.Failure `json:"failure,omitempty"`
 	Holds     []string      `json:"holds"`
 	Held      budget.Micros `json:"held"`
 	Price     price         `json:"price"`
@@ -90,7 +90,7 @@ type outcome struct {
 	Stdout   int64         `json:"stdout_bytes"`
 	Stderr   int64         `json:"stderr_bytes"`
 	Lost     int64         `json:"lost_bytes,omitempty"`
-	Error    *keep.Failure `json:"error,omitempty"`
+	Error    *work.Failure `json:"error,omitempty"`
 }
 
 // The keys of the records. Numbers are padded, so that they sort.
@@ -113,18 +113,18 @@ const (
 // and not what was run: a copy of an agent is given it.
 func IsSetting(key string) bool { return key == policyKey }
 
-func recordKey(n int64) string  { return recPrefix + keep.Padded(n) }
-func requestKey(n int64) string { return reqPrefix + keep.Padded(n) }
-func openKey(n int64) string    { return openPrefix + keep.Padded(n) }
-func listKey(n int64) string    { return listPrefix + keep.Padded(n) }
+func recordKey(n int64) string  { return recPrefix + work.Padded(n) }
+func requestKey(n int64) string { return reqPrefix + work.Padded(n) }
+func openKey(n int64) string    { return openPrefix + work.Padded(n) }
+func listKey(n int64) string    { return listPrefix + work.Padded(n) }
 
 // outputView is where the output of a session is, and execsPart where its
 // execs are.
-func outputView(n int64) string { return outPrefix + keep.Padded(n) + "/" }
-func execsPart(n int64) string  { return execPrefix + keep.Padded(n) + "/" }
+func outputView(n int64) string { return outPrefix + work.Padded(n) + "/" }
+func execsPart(n int64) string  { return execPrefix + work.Padded(n) + "/" }
 
-func execKey(n, m int64) string  { return execsPart(n) + recPrefix + keep.Padded(m) }
-func execView(n, m int64) string { return execsPart(n) + outPrefix + keep.Padded(m) + "/" }
+func execKey(n, m int64) string  { return execsPart(n) + recPrefix + work.Padded(m) }
+func execView(n, m int64) string { return execsPart(n) + outPrefix + work.Padded(m) + "/" }
 
 // totals are sums over all sessions that there are, and of what was ever spent.
 type totals struct {

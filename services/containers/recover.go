@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -142,7 +142,7 @@ func interruptExecs(ctx context.Context, tx store.Store, r record) error {
 			continue
 		}
 		x.State, x.Ended = execStopped, r.Ended
-		x.Outcome = &outcome{Command: x.Command.String(), ExitCode: 1, Error: keep.FailureOf(errInterrupted)}
+		x.Outcome = &outcome{Command: x.Command.String(), ExitCode: 1, Error: work.FailureOf(errInterrupted)}
 		if err := store.PutJSON(ctx, tx, p.Key, x); err != nil {
 			return err
 		}

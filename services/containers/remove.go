@@ -9,7 +9,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -99,7 +99,7 @@ func (s *Service) delete(ctx context.Context, tx store.Store, w *session, r reco
 	if err := s.unlist(ctx, tx, r); err != nil {
 		return err
 	}
-	for _, key := range []string{recordKey(r.Number), requestKey(r.Number), keep.EndedKey(r.Ended, r.Number)} {
+	for _, key := range []string{recordKey(r.Number), requestKey(r.Number), work.EndedKey(r.Ended, r.Number)} {
 		if err := tx.Delete(ctx, key); err != nil {
 			return err
 		}
@@ -131,16 +131,16 @@ func (s *Service) erase(ctx context.Context, tx store.Store, n int64, why string
 	if s.sessions.Live(n) != nil {
 		return fsys.E(fsys.Busy, "the session runs, and its record is damaged; remove it when it has ended, or after the next start")
 	}
-	r := removed{Session: n, Why: why, Reason: keep.Why + "; its sandbox is removed when the daemon starts again"}
+	r := removed{Session: n, Why: why, Reason: work.Why + "; its sandbox is removed when the daemon starts again"}
 	if s.config.Account != nil {
-		cost, err := s.config.Account.SettleLost(ctx, tx, heldFor(n), keep.Why)
+		cost, err := s.config.Account.SettleLost(ctx, tx, heldFor(n), work.Why)
 		if err != nil {
 			return err
 		}
 		r.Cost = &cost
 	}
 	prefixes := []string{recPrefix, reqPrefix, outPrefix, execPrefix, listPrefix, openPrefix}
-	if err := keep.Erase(ctx, tx, n, prefixes, []string{keep.EndedPrefix}); err != nil {
+	if err := work.Erase(ctx, tx, n, prefixes, []string{work.EndedPrefix}); err != nil {
 		return err
 	}
 	was, err := s.totals(ctx, tx)

@@ -14,7 +14,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // request is what is written to new.
@@ -22,7 +22,7 @@ type request struct {
 	Image     string                `json:"image"`
 	Commands  []command             `json:"commands"`
 	Workdir   string                `json:"workdir"`
-	Env       map[string]keep.Value `json:"env"`
+	Env       map[string]work.Value `json:"env"`
 	Repo      *repo                 `json:"repo"`
 	Files     map[string]*contents  `json:"files"`
 	Limits    asked                 `json:"limits"`

@@ -8,7 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -19,7 +19,7 @@ func (s *Service) keepEnded(ctx context.Context, tx store.Store, r record) error
 	if err != nil {
 		return err
 	}
-	if err := tx.Put(ctx, keep.EndedKey(r.Ended, r.Number), nil); err != nil {
+	if err := tx.Put(ctx, work.EndedKey(r.Ended, r.Number), nil); err != nil {
 		return err
 	}
 	p, err := s.policies.Read(ctx, tx)
@@ -30,7 +30,7 @@ func (s *Service) keepEnded(ctx context.Context, tx store.Store, r record) error
 		t, err := s.totals(ctx, tx)
 		return age >= time.Duration(p.KeepSessions) || t.Kept > p.KeepBytes || t.Ended > p.MaxKept, err
 	}
-	return keep.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
+	return work.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
 }
 
 // sweep removes session n, which has ended. Its key stands for it as long as

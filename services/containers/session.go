@@ -9,7 +9,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -32,7 +32,7 @@ type session struct {
 	secrets secrets
 
 	done  chan struct{} // closed when it has ended
-	execs keep.Cache[exec]
+	execs work.Cache[exec]
 	sight sight // of the files
 
 	mu       sync.Mutex
@@ -121,7 +121,7 @@ func (w *session) execBytes() int64 {
 	return w.written
 }
 
-var _ keep.Work = (*session)(nil)
+var _ work.Work = (*session)(nil)
 
 func (w *session) Present() error {
 	w.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -15,7 +15,7 @@ import (
 type sessions struct{ s *Service }
 
 func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	n, ok := keep.Number(name)
+	n, ok := work.Number(name)
 	if !ok {
 		entry, err := d.s.keys.LookUp(ctx, d.s.st, name)
 		if err != nil {
@@ -25,12 +25,12 @@ func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	}
 	w, err := d.s.session(ctx, n)
 	if store.IsDamaged(err) {
-		return keep.Damaged(err, func(ctx context.Context) error { return d.s.removeDamaged(ctx, n) }), nil
+		return work.Damaged(err, func(ctx context.Context) error { return d.s.removeDamaged(ctx, n) }), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return keep.Dir(w, files), nil
+	return work.Dir(w, files), nil
 }
 
 // List reads names only; a session is read when somebody looks at it.
@@ -41,7 +41,7 @@ func (d sessions) List(ctx context.Context) ([]fsys.Entry, error) {
 			return nil, err
 		}
 		name := strings.TrimLeft(p.Key[len(listPrefix):], "0")
-		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
+		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
 	}
 	return list, nil
 }
@@ -51,12 +51,12 @@ func (d sessions) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Pe
 
 // files are what the directory of a session has. What is last has much below
 // it: see [session.going].
-var files = []keep.File[*session]{
+var files = []work.File[*session]{
 	{Name: "request", Node: func(w *session) fsys.Node { return fsys.Text(w.request) }},
 	{Name: "status", Node: func(w *session) fsys.Node { return fsys.JSON(w.status) }},
-	{Name: "output", Node: func(w *session) fsys.Node { return keep.Stream(w, outputTape) }},
-	{Name: "stdout", Node: func(w *session) fsys.Node { return keep.Stream(w, stdoutTape) }},
-	{Name: "stderr", Node: func(w *session) fsys.Node { return keep.Stream(w, stderrTape) }},
+	{Name: "output", Node: func(w *session) fsys.Node { return work.Stream(w, outputTape) }},
+	{Name: "stdout", Node: func(w *session) fsys.Node { return work.Stream(w, stdoutTape) }},
+	{Name: "stderr", Node: func(w *session) fsys.Node { return work.Stream(w, stderrTape) }},
 	{Name: "result", Node: (*session).resultFile},
 	{Name: "usage", Node: func(w *session) fsys.Node { return fsys.JSON(w.usage) }},
 	{Name: "ctl", Node: func(w *session) fsys.Node {

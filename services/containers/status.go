@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 type statusFile struct {
@@ -31,7 +31,7 @@ type statusFile struct {
 	Held      budget.Micros `json:"held_microusd"`
 	Cost      budget.Micros `json:"cost_microusd"`
 	Lost      int64         `json:"lost_bytes,omitempty"`
-	Error     *keep.Failure `json:"error,omitempty"`
+	Error     *work.Failure `json:"error,omitempty"`
 }
 
 func (w *session) status(context.Context) (statusFile, error) {
@@ -39,12 +39,12 @@ func (w *session) status(context.Context) (statusFile, error) {
 	f := statusFile{
 		Session: r.Number, Key: r.Key, State: r.State, ExitCode: r.exitCode(), Provider: r.Provider, Image: r.Image,
 		Commands: r.Commands, Ran: len(r.Results), Keep: r.Keep, Workspace: r.Workspace, Network: r.Network, Limits: r.Limits,
-		Created: keep.Stamp(r.Created), Started: keep.Stamp(r.Started), Up: keep.Stamp(r.Up), Ended: keep.Stamp(r.Ended),
+		Created: work.Stamp(r.Created), Started: work.Stamp(r.Started), Up: work.Stamp(r.Up), Ended: work.Stamp(r.Ended),
 		Cost: r.Cost, Lost: r.Lost, Error: r.Failure,
 	}
 	if !r.State.ended() {
 		f.Held, f.Cost = r.Held, w.costBy(w.s.config.Now())
-		f.Expires = keep.Stamp(w.expires())
+		f.Expires = work.Stamp(w.expires())
 	}
 	if r.State == Awaiting {
 		f.Approval = r.Holds[0]
@@ -98,7 +98,7 @@ type resultFile struct {
 	Commands []outcome     `json:"commands"`
 	Usage    usage         `json:"usage"`
 	Cost     budget.Micros `json:"cost_microusd"`
-	Error    *keep.Failure `json:"error,omitempty"`
+	Error    *work.Failure `json:"error,omitempty"`
 }
 
 func (w *session) resultFile() fsys.Node {
@@ -115,7 +115,7 @@ func (w *session) resultFile() fsys.Node {
 
 // resultOf is a result that is made of what is in memory.
 func resultOf(done <-chan struct{}, load func(context.Context) ([]byte, error)) fsys.Node {
-	return &keep.Result{
+	return &work.Result{
 		Done: done,
 		Size: func(ctx context.Context) (int64, error) {
 			b, err := load(ctx)

@@ -6,14 +6,14 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
 // submitNew is what a write to new does.
 func (s *Service) submitNew(ctx context.Context, raw []byte) ([]byte, error) {
 	n, err := s.Submit(ctx, raw, nil)
-	return keep.Reply(n), err
+	return work.Reply(n), err
 }
 
 // Submit makes a request, as it is written to new, a session, or finds the one
@@ -59,7 +59,7 @@ func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool
 		if err := s.config.Allowed(ctx); err != nil {
 			return err
 		}
-		if n, err = keep.Next(ctx, tx, nextKey); err != nil {
+		if n, err = work.Next(ctx, tx, nextKey); err != nil {
 			return err
 		}
 		if err := s.lockWorkspace(ctx, tx, pl, n); err != nil {
@@ -136,7 +136,7 @@ func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *sub
 	if err != nil {
 		return err
 	}
-	entry := keep.Key{Number: r.Number, Hash: sub.hash, Expires: r.Created.Add(time.Duration(p.IdempotencyTTL))}
+	entry := work.Key{Number: r.Number, Hash: sub.hash, Expires: r.Created.Add(time.Duration(p.IdempotencyTTL))}
 	if err := s.keys.Enter(ctx, tx, r.Key, entry); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -85,7 +85,7 @@ type ended struct {
 	State    State         `json:"state"`
 	ExitCode *int          `json:"exit_code,omitempty"`
 	Cost     budget.Micros `json:"cost_microusd"`
-	Error    *keep.Failure `json:"error,omitempty"`
+	Error    *work.Failure `json:"error,omitempty"`
 }
 
 // finish records how w ended, with its money, in one transaction, and lets its
@@ -151,7 +151,7 @@ func (r *record) end(now time.Time, ran time.Duration, err error) {
 		r.State = Done
 		return
 	case errors.As(err, &exit):
-		r.State, r.Failure = Failed, &keep.Failure{Code: exit.code, Reason: exit.text}
+		r.State, r.Failure = Failed, &work.Failure{Code: exit.code, Reason: exit.text}
 		return
 	case errors.As(err, &out):
 		r.State = Expired
@@ -160,7 +160,7 @@ func (r *record) end(now time.Time, ran time.Duration, err error) {
 	default:
 		r.State = Failed
 	}
-	r.Failure = keep.FailureOf(err)
+	r.Failure = work.FailureOf(err)
 }
 
 // putEnd stores r, which is before no longer.
@@ -201,7 +201,7 @@ func (w *session) ended(r record) {
 // leave is ended for a session whose end could not be recorded.
 func (w *session) leave(err error) {
 	w.mu.Lock()
-	w.rec.State, w.rec.Ended, w.rec.Failure = Failed, w.s.config.Now(), keep.FailureOf(err)
+	w.rec.State, w.rec.Ended, w.rec.Failure = Failed, w.s.config.Now(), work.FailureOf(err)
 	w.mu.Unlock()
 	w.release()
 }

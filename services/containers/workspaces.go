@@ -9,7 +9,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -218,7 +218,7 @@ type workspaceStatus struct {
 func (f workspaceFile) text() fsys.Node {
 	return fsys.JSON(func(ctx context.Context) (workspaceStatus, error) {
 		ws, err := store.GetJSON[workspace](ctx, f.s.st, workKey(f.provider, f.name))
-		return workspaceStatus{ws.Name, ws.Provider, ws.Session, keep.Stamp(ws.Made), keep.Stamp(ws.Used)}, err
+		return workspaceStatus{ws.Name, ws.Provider, ws.Session, work.Stamp(ws.Made), work.Stamp(ws.Used)}, err
 	})
 }
 

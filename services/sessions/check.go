@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 	"agent9/store/check"
 )
@@ -20,13 +20,13 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	if err != nil {
 		return err
 	}
-	want := map[string]map[string][]byte{listPrefix: {}, workPrefix: {}, idlePrefix: {}, keep.EndedPrefix: {}}
+	want := map[string]map[string][]byte{listPrefix: {}, workPrefix: {}, idlePrefix: {}, work.EndedPrefix: {}}
 	var should totals
 	most := int64(0)
 	for _, key := range slices.Sorted(maps.Keys(recs)) {
 		rec := recs[key]
 		var ok bool
-		if rec.Number, ok = keep.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
+		if rec.Number, ok = work.CheckNumber(r, noun, recPrefix, key, rec.Number); !ok {
 			delete(recs, key)
 			continue
 		}
@@ -42,7 +42,7 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	}
 	for prefix, what := range map[string]string{
 		listPrefix: "the list of sessions", workPrefix: "the index of sessions with something to do",
-		idlePrefix: "the index of sessions that will end by themselves", keep.EndedPrefix: "the index of sessions that have ended",
+		idlePrefix: "the index of sessions that will end by themselves", work.EndedPrefix: "the index of sessions that have ended",
 	} {
 		if err := (check.Index{Prefix: prefix, What: what, Of: noun, Want: want[prefix]}).Check(ctx, st, r); err != nil {
 			return err
@@ -64,7 +64,7 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 		r.Mend(fmt.Sprintf("%d open sessions and %d bytes of ended ones are counted, and there are %d and %d", t.Open, t.Kept, should.Open, should.Kept),
 			"counts them anew", check.PutJSON(st, totalsKey, should))
 	}
-	return keep.CheckNext(ctx, st, r, noun, nextKey, most)
+	return work.CheckNext(ctx, st, r, noun, nextKey, most)
 }
 
 // checkOne checks what was said in a session, and what waits there.

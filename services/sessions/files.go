@@ -8,7 +8,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -18,18 +18,18 @@ const newName = "new"
 type list struct{ s *Service }
 
 func (l list) Walk(ctx context.Context, name string) (fsys.Node, error) {
-	n, ok := keep.Number(name)
+	n, ok := work.Number(name)
 	if !ok {
 		return nil, fsys.NotExist
 	}
 	x := l.s.session(n)
 	switch _, err := x.record(ctx); {
 	case store.IsDamaged(err):
-		return keep.Damaged(err, x.removeDamaged), nil
+		return work.Damaged(err, x.removeDamaged), nil
 	case err != nil:
 		return nil, err
 	}
-	return keep.Dir(x, files), nil
+	return work.Dir(x, files), nil
 }
 
 func (l list) List(ctx context.Context) ([]fsys.Entry, error) {
@@ -43,7 +43,7 @@ func (l list) List(ctx context.Context) ([]fsys.Entry, error) {
 			return nil, err
 		}
 		name := strconv.FormatInt(n, 10)
-		entries = append(entries, fsys.Entry{Name: name, Node: keep.Later(l, name)})
+		entries = append(entries, fsys.Entry{Name: name, Node: work.Later(l, name)})
 	}
 	return entries, nil
 }
@@ -52,18 +52,18 @@ func (l list) List(ctx context.Context) ([]fsys.Entry, error) {
 func (list) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
 
 // files are the files of a session.
-var files = []keep.File[*session]{
+var files = []work.File[*session]{
 	{Name: "prompt", Node: func(x *session) fsys.Node {
 		return &fsys.Call{Do: x.prompt, Admit: x.admit, Effect: fsys.Spends}
 	}},
 	{Name: "queue", Node: func(x *session) fsys.Node { return fsys.Text(x.queue) }},
-	{Name: "stream", Node: func(x *session) fsys.Node { return keep.Stream(x, streamTape) }},
-	{Name: "transcript", Node: func(x *session) fsys.Node { return keep.Stream(x, transcriptTape) }},
+	{Name: "stream", Node: func(x *session) fsys.Node { return work.Stream(x, streamTape) }},
+	{Name: "transcript", Node: func(x *session) fsys.Node { return work.Stream(x, transcriptTape) }},
 	{Name: "status", Node: func(x *session) fsys.Node { return fsys.JSON(x.status) }},
 	{Name: "ctl", Node: func(x *session) fsys.Node { return &fsys.Ctl{Do: x.control, Text: verbs} }},
 }
 
-var _ keep.Work = (*session)(nil)
+var _ work.Work = (*session)(nil)
 
 func streamTape(ctx context.Context, x *session) (*fsys.Tape, error) {
 	_, stream, err := x.open(ctx)
@@ -119,7 +119,7 @@ func (x *session) Remove(ctx context.Context) error {
 
 // removeDamaged removes a session whose record is damaged.
 func (x *session) removeDamaged(ctx context.Context) error {
-	return x.s.st.Update(ctx, func(tx store.Store) error { return x.s.erase(ctx, tx, x.n, keep.Why) })
+	return x.s.st.Update(ctx, func(tx store.Store) error { return x.s.erase(ctx, tx, x.n, work.Why) })
 }
 
 func (x *session) remove(ctx context.Context) error {
@@ -159,11 +159,11 @@ func (x *session) status(ctx context.Context) (statusFile, error) {
 	r, err := x.record(ctx)
 	f := statusFile{
 		Session: r.Number, State: r.state(), Title: r.Title, Profile: r.Profile, By: r.By,
-		Created: keep.Stamp(r.Created), Active: keep.Stamp(r.Active), Ended: keep.Stamp(r.Ended), Reason: r.Why,
+		Created: work.Stamp(r.Created), Active: work.Stamp(r.Active), Ended: work.Stamp(r.Ended), Reason: r.Why,
 		Prompts: r.Prompts, Waiting: r.Waiting, Running: r.Running, Size: r.Size, Cost: r.Cost,
 	}
 	if r.idle() {
-		f.Ends = keep.Stamp(r.Ends)
+		f.Ends = work.Stamp(r.Ends)
 	}
 	if r.Attempt > 1 {
 		f.Attempt = r.Attempt

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -63,7 +63,7 @@ func (s *Service) create(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keep.Reply(n), nil
+	return work.Reply(n), nil
 }
 
 // room refuses one more session.
@@ -83,7 +83,7 @@ func (s *Service) put(ctx context.Context, tx store.Store, b beginning, config C
 	if err := t.room(config); err != nil {
 		return 0, err
 	}
-	n, err := keep.Next(ctx, tx, nextKey)
+	n, err := work.Next(ctx, tx, nextKey)
 	if err != nil {
 		return 0, err
 	}

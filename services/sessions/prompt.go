@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -91,7 +91,7 @@ func (x *session) prompt(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return keep.Reply(q.Prompt), nil
+	return work.Reply(q.Prompt), nil
 }
 
 // orMissing is err, or NotExist if that is nil.

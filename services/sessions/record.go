@@ -10,7 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -86,16 +86,16 @@ const (
 )
 
 // Arrive returns what becomes of a record that comes from elsewhere.
-func Arrive(p store.Pair) ([]store.Pair, error) { return keep.Arrive(p, queuePref) }
+func Arrive(p store.Pair) ([]store.Pair, error) { return work.Arrive(p, queuePref) }
 
-func recordKey(n int64) string         { return recPrefix + keep.Padded(n) }
-func queuePrefix(n int64) string       { return queuePref + keep.Padded(n) + "/" }
-func promptKey(n, prompt int64) string { return queuePrefix(n) + keep.Padded(prompt) }
-func shownKey(n int64) string          { return shownPrefix + keep.Padded(n) }
-func streamView(n int64) string        { return streamPrefix + keep.Padded(n) + "/" }
-func transcriptView(n int64) string    { return saidPrefix + keep.Padded(n) + "/" }
+func recordKey(n int64) string         { return recPrefix + work.Padded(n) }
+func queuePrefix(n int64) string       { return queuePref + work.Padded(n) + "/" }
+func promptKey(n, prompt int64) string { return queuePrefix(n) + work.Padded(prompt) }
+func shownKey(n int64) string          { return shownPrefix + work.Padded(n) }
+func streamView(n int64) string        { return streamPrefix + work.Padded(n) + "/" }
+func transcriptView(n int64) string    { return saidPrefix + work.Padded(n) + "/" }
 func idleKey(due time.Time, n int64) string {
-	return idlePrefix + keep.Padded(due.UnixMilli()) + "/" + keep.Padded(n)
+	return idlePrefix + work.Padded(due.UnixMilli()) + "/" + work.Padded(n)
 }
 
 // index is where r can be found besides its record.
@@ -105,13 +105,13 @@ func (r *record) index() map[string]bool {
 		return keys
 	}
 	if !r.Removing {
-		keys[listPrefix+keep.Padded(r.Number)] = true
+		keys[listPrefix+work.Padded(r.Number)] = true
 	}
 	switch {
 	case r.runnable():
-		keys[workPrefix+keep.Padded(r.Number)] = true
+		keys[workPrefix+work.Padded(r.Number)] = true
 	case r.ended():
-		keys[keep.EndedKey(r.Ended, r.Number)] = true
+		keys[work.EndedKey(r.Ended, r.Number)] = true
 	case r.idle():
 		keys[idleKey(r.due(), r.Number)] = true
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -17,10 +17,10 @@ func (s *Service) sweep(ctx context.Context, tx store.Store, config Config, now 
 		t, err := loadTotals(ctx, tx)
 		return age >= config.Keep || t.Kept > config.KeepBytes, err
 	}
-	return keep.SweepEnded(ctx, tx, now, old, func(n int64) error {
+	return work.SweepEnded(ctx, tx, now, old, func(n int64) error {
 		r, err := store.GetJSON[record](ctx, store.Forgiving(tx), recordKey(n))
 		if store.IsDamaged(err) {
-			return s.erase(ctx, tx, n, "swept: "+keep.Why)
+			return s.erase(ctx, tx, n, "swept: "+work.Why)
 		}
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (s *Service) erase(ctx context.Context, tx store.Store, n int64, why string
 		return err
 	}
 	prefixes := []string{recPrefix, queuePref, shownPrefix, streamPrefix, saidPrefix, listPrefix, workPrefix}
-	if err := keep.Erase(ctx, tx, n, prefixes, []string{keep.EndedPrefix, idlePrefix}); err != nil {
+	if err := work.Erase(ctx, tx, n, prefixes, []string{work.EndedPrefix, idlePrefix}); err != nil {
 		return err
 	}
 	t, err := sum(ctx, tx)

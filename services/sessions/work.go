@@ -12,7 +12,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -248,7 +248,7 @@ func (s *Service) finish(ctx context.Context, x *session, a *Answer, cost budget
 func (c *change) answered(a *Answer, cost budget.Micros, failed error) error {
 	outcome, d := Done, told{Prompt: a.prompt, Took: c.now.Sub(c.Begun).Milliseconds(), Cost: cost}
 	if failed != nil {
-		f := keep.FailureOf(failed)
+		f := work.FailureOf(failed)
 		outcome, d.Code, d.Reason = Failed, f.Code, f.Reason
 	}
 	if c.Cancelled != "" && failed != nil {

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"agent9/fsys"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // Sessions bounds the conversations with the agent; what is absent has a
 // default.
 type Sessions struct {
-	Idle       keep.Duration `json:"idle,omitzero"`         // until one ends by itself; default 15m
-	Keep       keep.Duration `json:"keep,omitzero"`         // how long one that has ended is kept; default 30d
+	Idle       work.Duration `json:"idle,omitzero"`         // until one ends by itself; default 15m
+	Keep       work.Duration `json:"keep,omitzero"`         // how long one that has ended is kept; default 30d
 	KeepBytes  int64         `json:"keep_bytes,omitempty"`  // and how much of all of them; default 256 MiB
 	MaxOpen    int           `json:"max_open,omitempty"`    // that have not ended; default 1024
 	MaxRunning int           `json:"max_running,omitempty"` // that are answered at once; default 64

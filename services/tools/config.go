@@ -13,18 +13,18 @@ import (
 	"agent9/namespace/budget"
 	"agent9/providers/scrub"
 	provider "agent9/providers/tools"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // A Server is what the configuration says of a server: a Command or a URL.
 type Server struct {
 	Command []string              `json:"command,omitempty"`
 	Dir     string                `json:"dir,omitempty"` // where it runs; default /
-	Env     map[string]keep.Value `json:"env,omitempty"`
+	Env     map[string]work.Value `json:"env,omitempty"`
 	URL     string                `json:"url,omitempty"`
-	Headers map[string]keep.Value `json:"headers,omitempty"`
-	Idle    keep.Duration         `json:"idle,omitzero"`            // until it is ended when nobody uses it; default 5m
-	Timeout keep.Duration         `json:"timeout,omitzero"`         // of a call; default 1m
+	Headers map[string]work.Value `json:"headers,omitempty"`
+	Idle    work.Duration         `json:"idle,omitzero"`            // until it is ended when nobody uses it; default 5m
+	Timeout work.Duration         `json:"timeout,omitzero"`         // of a call; default 1m
 	Calls   int                   `json:"max_calls,omitempty"`      // at once; default 16
 	Price   budget.Micros         `json:"price_microusd,omitempty"` // of a call; default 0
 }
@@ -33,10 +33,10 @@ type Server struct {
 const startTime = 30 * time.Second
 
 func (c Server) idle() time.Duration {
-	return time.Duration(cmp.Or(c.Idle, keep.Duration(5*time.Minute)))
+	return time.Duration(cmp.Or(c.Idle, work.Duration(5*time.Minute)))
 }
 func (c Server) timeout() time.Duration {
-	return time.Duration(cmp.Or(c.Timeout, keep.Duration(time.Minute)))
+	return time.Duration(cmp.Or(c.Timeout, work.Duration(time.Minute)))
 }
 func (c Server) calls() int { return cmp.Or(c.Calls, 16) }
 
@@ -106,7 +106,7 @@ func (s *Service) spec(ctx context.Context, c Server) (provider.Spec, error) {
 	}()
 	spec := provider.Spec{Command: c.Command, Dir: c.Dir, URL: c.URL, Env: map[string]string{}, Headers: map[string]string{}}
 	for _, part := range []struct {
-		from map[string]keep.Value
+		from map[string]work.Value
 		to   map[string]string
 	}{{c.Env, spec.Env}, {c.Headers, spec.Headers}} {
 		for name, v := range part.from {

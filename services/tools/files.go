@@ -6,7 +6,7 @@ import (
 
 	"agent9/fsys"
 	provider "agent9/providers/tools"
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 )
 
 // Names of files.
@@ -29,7 +29,7 @@ func (d servers) Walk(_ context.Context, name string) (fsys.Node, error) {
 
 func (d servers) List(context.Context) (list []fsys.Entry, _ error) {
 	for _, name := range d.s.names() {
-		list = append(list, fsys.Entry{Name: name, Node: keep.Later(d, name)})
+		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
 	}
 	return list, nil
 }
@@ -128,7 +128,7 @@ type report struct {
 	Calls   int           `json:"calls"` // under way
 	Tools   []string      `json:"tools,omitempty"`
 	Refused []refused     `json:"refused,omitempty"`
-	Error   *keep.Failure `json:"error,omitempty"`
+	Error   *work.Failure `json:"error,omitempty"`
 	Until   string        `json:"aside_until,omitempty"`
 }
 
@@ -137,10 +137,10 @@ func (x *server) status(ctx context.Context) (report, error) {
 	session := x.session
 	r := report{State: "idle", Calls: x.calls}
 	if x.failed != nil {
-		r.State, r.Error, r.Until = "failing", keep.FailureOf(x.failed), keep.Stamp(x.until)
+		r.State, r.Error, r.Until = "failing", work.FailureOf(x.failed), work.Stamp(x.until)
 	}
 	if session != nil {
-		r.State, r.Since = "running", keep.Stamp(x.since)
+		r.State, r.Since = "running", work.Stamp(x.since)
 	}
 	x.mu.Unlock()
 	if session == nil {
@@ -148,7 +148,7 @@ func (x *server) status(ctx context.Context) (report, error) {
 	}
 	list, err := session.List(ctx)
 	if err != nil {
-		r.Error = keep.FailureOf(err)
+		r.Error = work.FailureOf(err)
 		return r, nil
 	}
 	var tools []named

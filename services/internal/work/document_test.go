@@ -1,4 +1,4 @@
-package keep_test
+package work_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/services/internal/keep"
+	"agent9/services/internal/work"
 	"agent9/store"
 	"agent9/store/mem"
 )
@@ -16,7 +16,7 @@ import (
 // transaction that fails is not taken for it.
 func TestDocument(t *testing.T) {
 	ctx, db, parses := t.Context(), mem.New(), 0
-	doc := keep.Document[int]{Key: "n", Default: func() int { return 7 }, Parse: func(text []byte) (n int, err error) {
+	doc := work.Document[int]{Key: "n", Default: func() int { return 7 }, Parse: func(text []byte) (n int, err error) {
 		parses++
 		return n, json.Unmarshal(text, &n)
 	}}
@@ -42,7 +42,7 @@ func TestDocument(t *testing.T) {
 	require.NoError(t, db.Update(ctx, func(tx store.Store) error { return tx.Put(ctx, "n", []byte("x")) }))
 	_, err := doc.Read(ctx, db)
 	require.Error(t, err)
-	text, err := (&keep.Document[int]{Key: "none", Default: doc.Default}).Text(ctx, db)
+	text, err := (&work.Document[int]{Key: "none", Default: doc.Default}).Text(ctx, db)
 	require.NoError(t, err)
 	require.Equal(t, "7\n", string(text))
 }

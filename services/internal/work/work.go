@@ -1,10 +1,10 @@
-// Package keep is what services share that keep numbered work in a store: what
+// Package work is what services share that keep numbered work in a store: what
 // of it is in memory, what idempotency keys stand for, what has ended and when,
 // and how the directory of one piece of work behaves.
 //
 // Nothing here knows what the work is. Keys in the store are those of the view
 // that the service was given.
-package keep
+package work
 
 import (
 	"context"
