@@ -33,7 +33,6 @@ package budget
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -43,20 +42,6 @@ import (
 
 // Micros is an amount of money in millionths of a US dollar.
 type Micros int64
-
-// Dollars writes m for a person: in dollars, with at least two places and no
-// more than it needs.
-func (m Micros) Dollars() string {
-	sign := ""
-	if m < 0 {
-		sign, m = "-", -m
-	}
-	frac := fmt.Sprintf("%06d", int64(m%1e6))
-	for len(frac) > 2 && frac[len(frac)-1] == '0' {
-		frac = frac[:len(frac)-1]
-	}
-	return fmt.Sprintf("%s$%d.%s", sign, int64(m/1e6), frac)
-}
 
 // Most is the largest amount of one hold, cost or limit: a thousand million
 // dollars.

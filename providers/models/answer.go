@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"agent9/fsys"
+	"agent9/namespace/budget"
 )
 
 // An Answer gathers the chunks of one run into the whole response, in the
@@ -132,13 +133,54 @@ type WireUsage struct {
 	Completion *int64      `json:"completion_tokens"`
 	Total      int64       `json:"total_tokens"`
 	Details    *WireCached `json:"prompt_tokens_details,omitempty"`
-	Thought    *struct {
+	// Created is what Anthropic's own API calls it, and some servers here.
+	Created int64 `json:"cache_creation_input_tokens,omitempty"`
+	// Cost is OpenRouter's. For work with a key of the user's own (BYOK) it is the
+	// fee only, and the provider bills Beside.
+	Cost    dollars         `json:"cost,omitempty"`
+	OwnKey  json.RawMessage `json:"is_byok,omitempty"`
+	Beside  json.RawMessage `json:"cost_details,omitempty"`
+	Thought *struct {
 		Tokens int64 `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details,omitempty"`
 }
 
+// WireCached is what the cache had to do with a prompt: what was written to it as
+// OpenAI and OpenRouter call it, as Alibaba's servers do, and as LiteLLM does.
 type WireCached struct {
-	Cached int64 `json:"cached_tokens"`
+	Cached       int64 `json:"cached_tokens"`
+	Written      int64 `json:"cache_write_tokens,omitempty"`
+	CreatedInput int64 `json:"cache_creation_input_tokens,omitempty"`
+	Created      int64 `json:"cache_creation_tokens,omitempty"`
+}
+
+// dollars is an amount as servers state it, -1 if it is none.
+type dollars budget.Micros
+
+func (d *dollars) UnmarshalJSON(p []byte) error {
+	number := strings.Trim(string(p), `"`)
+	if number == "null" {
+		number = ""
+	}
+	micros, ok := budget.FromDollars(number)
+	if *d = dollars(micros); !ok {
+		*d = -1
+	}
+	return nil
+}
+
+// stated is what the server says that the work costs, -1 if it says what cannot be.
+func (u WireUsage) stated() budget.Micros {
+	var beside struct {
+		Upstream dollars `json:"upstream_inference_cost"`
+	}
+	if string(u.OwnKey) == "true" {
+		json.Unmarshal(u.Beside, &beside) // what is not there is not billed
+	}
+	if min(u.Cost, beside.Upstream) < 0 {
+		return -1
+	}
+	return min(budget.Micros(u.Cost+beside.Upstream), budget.Most)
 }
 
 // Usage returns u, which is of work of kind, as this package counts. A count of
@@ -146,7 +188,7 @@ type WireCached struct {
 // Some servers count what a model thinks beside the completion: it shows in the
 // total, or as more than the completion is.
 func (u WireUsage) Usage(kind Kind) Usage {
-	usage := Usage{Input: u.Prompt}
+	usage := Usage{Input: u.Prompt, Written: u.Created, Cost: u.stated()}
 	switch {
 	case u.Completion != nil:
 		usage.Output = *u.Completion
@@ -159,8 +201,12 @@ func (u WireUsage) Usage(kind Kind) Usage {
 	case kind != Embeddings:
 		usage.Output = -1
 	}
-	if u.Details != nil {
-		usage.Cached = u.Details.Cached
+	if d := u.Details; d != nil {
+		usage.Cached = d.Cached
+		usage.Written = max(u.Created, d.Written, d.CreatedInput, d.Created)
+		if low := min(u.Created, d.Written, d.CreatedInput, d.Created); low < 0 {
+			usage.Written = low // which cannot be
+		}
 	}
 	return usage
 }
@@ -168,7 +214,7 @@ func (u WireUsage) Usage(kind Kind) Usage {
 func wireUsage(u Usage) WireUsage {
 	w := WireUsage{Prompt: u.Input, Completion: &u.Output, Total: u.Input + u.Output}
 	if u.Cached > 0 {
-		w.Details = &WireCached{u.Cached}
+		w.Details = &WireCached{Cached: u.Cached}
 	}
 	return w
 }

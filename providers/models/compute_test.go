@@ -272,6 +272,38 @@ func TestThoughtIsOutput(t *testing.T) {
 	}
 }
 
+// What servers say of writing to a cache, and of the cost, in the words of OpenRouter,
+// OpenAI, Alibaba, LiteLLM and Anthropic.
+func TestUsageOfOthers(t *testing.T) {
+	const tokens = `"prompt_tokens":100,"completion_tokens":9`
+	for text, want := range map[string]models.Usage{
+		`"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":30}`:                  {Cached: 20, Written: 30},
+		`"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":30}`:          {Written: 30},
+		`"prompt_tokens_details":{"cache_creation_tokens":30},"cache_creation_input_tokens":30`: {Written: 30},
+		`"cache_creation_input_tokens":30,"cache_read_input_tokens":0`:                          {Written: 30},
+		`"prompt_tokens_details":{"cache_write_tokens":30,"cache_creation_input_tokens":-1}`:    {Written: -1},
+		`"prompt_tokens_details":null,"cost":null,"cost_details":null,"is_byok":null`:           {},
+		`"cost":0.0042,"is_byok":false,"cost_details":{"upstream_inference_cost":0.0042}`:       {Cost: 4_200},
+		`"cost":0.0002,"is_byok":true,"cost_details":{"upstream_inference_cost":0.0042}`:        {Cost: 4_400},
+		`"cost":0,"is_byok":true,"cost_details":{"upstream_inference_cost":null}`:               {},
+		`"cost":0,"is_byok":true,"cost_details":[]`:                                             {},
+		`"cost":0,"is_byok":true,"cost_details":{"upstream_inference_cost":-1}`:                 {Cost: -1},
+		`"cost":1e300,"is_byok":true,"cost_details":{"upstream_inference_cost":1e300}`:          {Cost: budget.Most},
+		`"cost":"0.5"`:              {Cost: 500_000},
+		`"cost":3.3e-7`:             {Cost: 1},
+		`"cost":-0.5`:               {Cost: -1},
+		`"cost":"NaN"`:              {Cost: -1},
+		`"cost":{"total_cost":0.5}`: {Cost: -1},
+		`"cost":1e300`:              {Cost: budget.Most},
+	} {
+		want.Input, want.Output = 100, 9
+		var u models.WireUsage
+		if err := json.Unmarshal([]byte(`{`+tokens+`,`+text+`}`), &u); err != nil || u.Usage(models.Chat) != want {
+			t.Errorf("%s: got %+v, %v", text, u.Usage(models.Chat), err)
+		}
+	}
+}
+
 func TestUsageIsJudgedForAllDrivers(t *testing.T) {
 	text := strings.Repeat("word ", 800)
 	embed, _ := models.ParseBody([]byte(`{"input":"x"}`))

@@ -9,16 +9,34 @@ import (
 // perPrice is how many tokens a Price is for.
 const perPrice = 1_000_000
 
-// Cost is what u comes to at p, in which a price of 0 for cached input or for
-// what is written to the cache is that of input. It is rounded up to a whole micro-dollar, and never
-// more than budget.Most.
+// absurd is how many times what was held for a request a provider may say that it
+// cost.
+const absurd = 10
+
+// Bill is what a request costs for which held was set aside, if its provider says
+// that it used u. What was counted costs what it comes to at p, and what was not
+// (or p is nil) all that was held. A cost that the provider states counts if it
+// is more than that; one above ten times what was held is not believed, nor is
+// then what it counted.
+func (p *Price) Bill(u Usage, held budget.Micros) budget.Micros {
+	believed := u.Cost <= times(absurd*perPrice, held)
+	if u.Estimated || p == nil || !believed {
+		held = u.Served(held)
+	} else {
+		held = p.Cost(u)
+	}
+	if believed {
+		held = max(held, u.Cost)
+	}
+	return held
+}
+
+// Cost is what u comes to at p, in which a price of 0 for cached input is that of
+// input, and what is written to the cache costs no less than input. It is rounded
+// up to a whole micro-dollar, and never more than budget.Most.
 func (p Price) Cost(u Usage) budget.Micros {
 	if p.Long != nil && u.Input > p.LongOver {
 		return p.Long.Cost(u)
-	}
-	write := p.Write
-	if write <= 0 {
-		write = p.Input
 	}
 	input := max(u.Input, 0)
 	cached := min(max(u.Cached, 0), input)
@@ -30,7 +48,7 @@ func (p Price) Cost(u Usage) budget.Micros {
 	var sum product
 	sum.add(input-cached-written, p.Input)
 	sum.add(cached, read)
-	sum.add(written, write)
+	sum.add(written, max(p.Write, p.Input))
 	sum.add(u.Output, p.Output)
 	return min(u.Served(sum.cost())+max(u.Fees, 0), budget.Most)
 }

@@ -71,8 +71,8 @@ type Price struct {
 	// Input.
 	Cached budget.Micros `json:"cached_input_microusd"`
 	Output budget.Micros `json:"output_microusd"`
-	// Write is for tokens that are put into the provider's cache; 0 is as
-	// Input.
+	// Write is for tokens that are put into the provider's cache; less than
+	// Input is as Input.
 	Write budget.Micros `json:"cache_write_microusd,omitempty"`
 	// Long, if there is one, is the price of everything in a request whose
 	// input has more than LongOver tokens.
@@ -157,6 +157,6 @@ type Usage struct {
 	// see [Request.Dearer]. 0 is 100.
 	Percent int64 `json:"price_percent,omitempty"`
 	// Cost is what the provider itself says that it charges; 0 if it does
-	// not say. Who has the prices computes the cost then.
+	// not say, and negative if it says what cannot be. See [Price.Bill].
 	Cost budget.Micros `json:"cost_microusd,omitempty"`
 }

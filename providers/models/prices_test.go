@@ -73,7 +73,35 @@ func TestCost(t *testing.T) {
 	if got := (models.Load{Percent: 100, Cache: true}).Price(models.Price{Input: 1_000_000}); got.Write < 1_250_000 {
 		t.Errorf("a token in the cache costs %d", got.Write)
 	}
+	if got := (models.Price{Input: 1_000_000, Write: 1}).Cost(models.Usage{Input: 10, Written: 10}); got != 10 {
+		t.Errorf("written to the cache it costs %d, want no less than 10", got)
+	}
 	if got := (models.Price{Input: 1_000_000}).Cost(models.Usage{Input: 10, Written: 5}); got != 10 {
 		t.Errorf("without a price of writing it costs %d, want 10", got)
+	}
+}
+
+// What a provider states counts if it is more than what it counted, up to ten times
+// what was held; beyond that nothing that it says does.
+func TestBill(t *testing.T) {
+	p := &models.Price{Input: 1_000_000, Output: 1_000_000}
+	counted := models.Usage{Input: 10, Output: 10}
+	for _, c := range []struct {
+		price     *models.Price
+		cost      budget.Micros
+		estimated bool
+		percent   int64
+		want      budget.Micros
+	}{
+		{p, 0, false, 0, 20}, {p, 15, false, 0, 20}, {p, 25, false, 0, 25}, {p, 250, false, 0, 250}, {p, 1000, false, 0, 1000},
+		{p, 1001, false, 0, 100}, {p, budget.Most, false, 0, 100}, {p, 1<<63 - 1, false, 0, 100}, {p, 25, false, 250, 50},
+		{p, 0, true, 0, 100}, {p, 25, true, 0, 100}, {p, 250, true, 0, 250}, {p, 1001, true, 0, 100}, {p, 1001, true, 250, 250},
+		{nil, 0, false, 0, 100}, {nil, 25, false, 0, 100}, {nil, 250, false, 0, 250},
+	} {
+		u := counted
+		u.Cost, u.Estimated, u.Percent = c.cost, c.estimated, c.percent
+		if got := c.price.Bill(u, 100); got != c.want {
+			t.Errorf("%+v: got %d, want %d", c, got, c.want)
+		}
 	}
 }

@@ -63,13 +63,8 @@ func (c candidate) within(money budget.Micros) (candidate, error) {
 
 // cost is what usage comes to: see the package's documentation.
 func (r *record) cost(u models.Usage) budget.Micros {
-	switch {
-	case r.Free:
+	if r.Free {
 		return 0
-	case u.Cost > 0:
-		return min(u.Cost, budget.Most)
-	case u.Estimated, r.Price == nil:
-		return u.Served(r.Held)
 	}
-	return r.Price.Cost(u)
+	return r.Price.Bill(u, r.Held)
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"agent9/fsys"
+	"agent9/namespace/budget"
 	"agent9/providers/models"
 	"agent9/providers/models/fake"
 	"agent9/services/compute"
@@ -89,6 +91,33 @@ func (*dearer) Models(context.Context) ([]models.Model, error) {
 
 func (*dearer) Run(_ context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
 	usage := models.Usage{Input: 10, Output: 10, Percent: req.Dearer("service_tier", "priority"), Estimated: req.Last() != "use"}
+	return usage, emit(models.Chunk{Text: "x", Finish: "stop", Usage: &usage})
+}
+
+// What the provider says that it charges is billed if it is more than what it
+// counted, and what cannot be costs what was held.
+func TestStatedCost(t *testing.T) {
+	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("stating", &stating{}))
+	for stated, cost := range map[string]budget.Micros{"0": 20, "15": 20, "30": 30, "5000": 5000, "10000": 10000, "10001": 1000, "1000000000000000": 1000, "-1": 1000} {
+		n := d.ask(say(stated, `"model":"stating","max_cost_microusd":1000`))
+		d.ended(n, compute.Done, cost)
+	}
+	d.money(0, 20+20+30+5000+10000+3*1000)
+}
+
+// stating counts ten tokens each way, and states the cost that it is asked to.
+type stating struct{ fake.Provider }
+
+func (*stating) Models(context.Context) ([]models.Model, error) {
+	return []models.Model{{Name: "stating", Price: &models.Price{Input: 1e6, Output: 1e6}}}, nil
+}
+
+func (*stating) Run(_ context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
+	cost, err := strconv.ParseInt(req.Last(), 10, 64)
+	if err != nil {
+		return models.Usage{}, err
+	}
+	usage := models.Usage{Input: 10, Output: 10, Cost: budget.Micros(cost)}
 	return usage, emit(models.Chunk{Text: "x", Finish: "stop", Usage: &usage})
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"agent9/conformance"
 	"agent9/fsys"
-	"agent9/namespace/budget"
 	"agent9/providers/models"
 )
 
@@ -181,15 +180,6 @@ func TestModels(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
-func TestMicros(t *testing.T) {
-	for dollars, want := range map[string]budget.Micros{"0.29": 290_000, "2": 2_000_000, "0.0000001": 1, ".5": 500_000, "1.0000010": 1_000_001, "-1": -1, "5.28e-05": -1, "": 0} {
-		got, ok := micros(dollars)
-		if want >= 0 != ok || ok && got != want {
-			t.Errorf("%q: got %d, %v, want %d", dollars, got, ok, want)
-		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"agent9/namespace/budget"
 	"agent9/providers/models"
@@ -88,7 +87,7 @@ func (p property) describe(m *models.Model) {
 		var price models.Price
 		found := false
 		for _, l := range list {
-			micros, ok := micros(l.Price.String())
+			micros, ok := budget.FromDollars(l.Price.String())
 			if !ok || l.Currency != "USD" {
 				return
 			}
@@ -110,16 +109,4 @@ func (p property) describe(m *models.Model) {
 			m.Price = &price
 		}
 	}
-}
-
-// micros reads an amount of dollars such as 0.29, exactly down to a
-// micro-dollar, and rounded up below.
-func micros(dollars string) (budget.Micros, bool) {
-	whole, fraction, _ := strings.Cut(dollars, ".")
-	digits := fraction + "000000"
-	n, err := strconv.ParseUint(whole+digits[:6], 10, 50)
-	if err == nil && strings.Trim(digits[6:], "0") != "" {
-		n++
-	}
-	return budget.Micros(n), err == nil
 }

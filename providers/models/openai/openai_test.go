@@ -131,6 +131,26 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// What was written to the cache, and what the server says that it charges, as
+// OpenRouter has it, in a stream and whole.
+func TestStatedUsage(t *testing.T) {
+	const usage = `"usage":{"prompt_tokens":19,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":15},"cost":0.00042,"is_byok":false,"cost_details":{"upstream_inference_cost":null}}`
+	for kind, body := range map[string]string{
+		"text/event-stream": `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\n" + `data: {"choices":[],` + usage + "}\n\ndata: [DONE]\n\n",
+		"application/json":  `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],` + usage + `}`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			io.WriteString(w, body)
+		}))
+		t.Cleanup(server.Close)
+		_, got, err := run(t, provider(t, server.URL), models.Ask("m", "hi"))
+		if want := (models.Usage{Input: 19, Cached: 4, Written: 15, Output: 10, Cost: 420}); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", kind, got, err, want)
+		}
+	}
+}
+
 func TestToolCalls(t *testing.T) {
 	req := models.Ask("gpt-test", "tools")
 	chunks, usage, err := run(t, provider(t, newServer(t).URL), req)
