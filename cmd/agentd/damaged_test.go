@@ -77,13 +77,14 @@ func TestDamagedWork(t *testing.T) {
 	}
 	r.make(at+"goals", "whole", "a goal")
 	r.make(at+"goals", "broken", "a goal")
+	r.make(at+"goals", "lost", "a goal")
 	for _, id := range []string{"m1", "m2"} {
 		r.write(at+"inbox/new", `{"id":"`+id+`","body":"text of `+id+`"}`)
 	}
 	r.ask("ctl", "token alice r never")
 	d.kill()
 	d.spoil("/compute/rec/"+keyOne, "/compute/list/"+keyTwo, "/compute/totals", "/compute/end/", "/containers/rec/"+keyOne, "/containers/totals",
-		"/sessions/rec/"+keyOne, "/sessions/idle/", "/inbox/q/", "/inbox/counts", "tokens/token/", "/goals/i/0000000000000003")
+		"/sessions/rec/"+keyOne, "/sessions/idle/", "/inbox/q/", "/inbox/counts", "tokens/token/", "/goals/i/0000000000000003", "/goals/d/0000000000000001/lost")
 	status, out := d.offline(nil, "fsck", d.data())
 	for _, want := range []string{"alice/compute/1: ", "alice/containers/1: ", "alice/sessions/1: ", "alice/inbox"} {
 		if status != 1 || !strings.Contains(out, want) {
@@ -104,11 +105,14 @@ func TestDamagedWork(t *testing.T) {
 		r.read(at + dir + "/2/status")
 	}
 	has(t, "the account", r.read("accounts/team/usage"), `"held_microusd":70,`)
-	equal(t, "goals", r.list(at+"goals"), "broken whole")
+	equal(t, "goals", r.list(at+"goals"), "broken lost whole")
 	equal(t, "a whole goal", r.read(at+"goals/whole"), "a goal")
 	if text, err := r.tryRead(at + "goals/broken"); err == nil || !strings.Contains(err.Error(), "damaged") {
 		t.Errorf("a damaged goal: %q, %v", text, err)
 	}
+	r.remove(at + "goals/broken")
+	r.remove(at + "goals/lost")
+	equal(t, "goals", r.list(at+"goals"), "whole")
 	equal(t, "inbox", r.list(at+"inbox"), "new next head taken ctl m1 m2")
 	has(t, "next", r.read(at+"inbox/next"), "text of m1")
 	has(t, "next", r.read(at+"inbox/next"), "text of m2")
@@ -127,7 +131,7 @@ func TestDamagedWork(t *testing.T) {
 	has(t, "usage", r.read(at+"compute/usage"), `"held_microusd":0,`, `"done":3`)
 	r.remove("tokens/" + r.list("tokens"))
 	d.stop()
-	if status, out := d.offline(nil, "fsck", d.data()); strings.Contains(out, "jobs/1") || strings.Contains(out, "MONEY") {
+	if status, out := d.offline(nil, "fsck", d.data()); strings.Contains(out, "jobs/1") || strings.Contains(out, "goals") || strings.Contains(out, "MONEY") {
 		t.Errorf("fsck: status %d, and it said:\n%s", status, out)
 	}
 }

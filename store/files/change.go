@@ -38,7 +38,10 @@ func (t *Tree) update(ctx context.Context, f func(c *change) error) error {
 	})
 }
 
-func (c *change) inode(ino uint64) (inode, error) { return loadInode(c.ctx, c.tx, ino) }
+// inode returns an inode. If it is damaged, the change can go on without it.
+func (c *change) inode(ino uint64) (inode, error) {
+	return loadInode(c.ctx, store.Forgiving(c.tx), ino)
+}
 
 func (c *change) save(ino uint64, rec inode) error {
 	return c.tx.Put(c.ctx, inodeKey(ino), rec.pack())
@@ -114,8 +117,14 @@ func (c *change) path(ino uint64) (string, error) {
 		return "", nil
 	}
 	rec, err := c.inode(ino)
+	if store.IsDamaged(err) {
+		rec, err = c.lost(ino)
+	}
 	if err != nil {
 		return "", err
+	}
+	if rec.Parent == 0 { // damaged too, or removed
+		return rec.Name, nil
 	}
 	in, err := c.path(rec.Parent)
 	return path.Join(in, rec.Name), err

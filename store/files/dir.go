@@ -26,14 +26,17 @@ var (
 func (d *dir) ID() fsys.ID { return d.tree.id(d.ino) }
 
 func (d *dir) Stat(ctx context.Context) (fsys.Info, error) {
-	return statInode(ctx, d.tree.st, d.ino)
+	return statInode(ctx, d.tree.st, d.ino, true)
 }
 
 func (d *dir) Open(_ context.Context, f fsys.Flag) (fsys.Handle, error) { return fsys.OpenDir(f) }
 
 func (d *dir) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	e, err := loadEntry(ctx, d.tree.st, d.ino, name)
-	if err != nil {
+	switch {
+	case store.IsDamaged(err):
+		return &nameOnly{d, name}, nil
+	case err != nil:
 		return nil, err
 	}
 	return e.node(d.tree), nil
@@ -60,6 +63,9 @@ func (d *dir) List(ctx context.Context) ([]fsys.Entry, error) {
 				infos[i] = inodes[i].info(e.Ino)
 			}
 			list[i] = fsys.Entry{Name: e.name, Node: e.node(d.tree), Info: &infos[i]}
+			if e.Ino == 0 {
+				list[i].Node = &nameOnly{d, e.name}
+			}
 		}
 		return nil
 	})

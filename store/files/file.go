@@ -23,7 +23,7 @@ func (f *file) ID() fsys.ID { return f.tree.id(f.ino) }
 
 // Stat also describes a file that was removed but is still open.
 func (f *file) Stat(ctx context.Context) (fsys.Info, error) {
-	return statInode(ctx, f.tree.st, f.ino)
+	return statInode(ctx, f.tree.st, f.ino, false)
 }
 
 func (f *file) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {

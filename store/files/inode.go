@@ -86,11 +86,15 @@ func loadInode(ctx context.Context, s store.Store, ino uint64) (inode, error) {
 var emptyRoot = inode{Dir: true, Perm: 0o755, Version: 1}
 
 // statInode is loadInode for who wants to know what there is, but not its name.
-func statInode(ctx context.Context, s store.Store, ino uint64) (fsys.Info, error) {
+// What is damaged is there, with nothing known of it but whether it is a directory.
+func statInode(ctx context.Context, s store.Store, ino uint64, dir bool) (fsys.Info, error) {
 	var rec nameless
 	err := load(ctx, s, inodeKey(ino), &rec)
-	if ino == rootIno && errors.Is(err, fsys.NotExist) {
+	switch {
+	case ino == rootIno && errors.Is(err, fsys.NotExist):
 		rec, err = nameless(emptyRoot), nil
+	case store.IsDamaged(err):
+		rec, err = nameless{Dir: dir}, nil
 	}
 	return (*inode)(&rec).info(ino), err
 }

@@ -6,22 +6,31 @@ import (
 	"sync"
 
 	"agent9/fsys"
+	"agent9/store"
 )
 
 func (t *Tree) remove(ctx context.Context, ino uint64) error {
 	return t.update(ctx, func(c *change) error {
 		rec, err := c.drop(ino)
-		if err != nil {
+		if store.IsDamaged(err) {
+			rec, err = c.dropLost(ino)
+		}
+		if err != nil || rec.Parent == 0 {
 			return err
 		}
-		if err := c.directory(rec.Parent); err != nil {
-			return err
-		}
-		if err := c.note(Removed, rec, ""); err != nil {
-			return err
-		}
-		return c.tx.Delete(c.ctx, entryKey(rec.Parent, rec.Name))
+		return c.removed(rec)
 	})
+}
+
+// removed takes away the entry of what was dropped, and tells of it.
+func (c *change) removed(rec inode) error {
+	if err := c.directory(rec.Parent); err != nil && !store.IsDamaged(err) {
+		return err
+	}
+	if err := c.note(Removed, rec, ""); err != nil {
+		return err
+	}
+	return c.tx.Delete(c.ctx, entryKey(rec.Parent, rec.Name))
 }
 
 // drop takes away what an entry stood for: at once, or, if it is an open
