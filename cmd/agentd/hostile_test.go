@@ -538,7 +538,7 @@ func TestHostileClients(t *testing.T) {
 	root.mkdir("agents", "alice")
 	// What the first of all requests leaves is not the attackers'.
 	calm := s.witness(root, "version").end(t)
-	d.signal(freeMemory)
+	d.free(root)
 	before := d.use(t, root)
 	t.Logf("before: %+v; of a request the median is %v, the p99 %v", before, calm.median, calm.p99)
 
@@ -566,7 +566,7 @@ func TestHostileClients(t *testing.T) {
 				return false
 			}
 			c.Close()
-			d.signal(freeMemory)
+			d.free(root)
 			u = d.use(t, root)
 			return u.files <= before.files+3 && u.goroutines <= before.goroutines+10 &&
 				u.conns <= before.conns+1 && u.fids < 50 && u.requests <= before.requests+1 && // its own last clunks among them

@@ -4,7 +4,10 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // freesVar makes a daemon of the tests give all the memory that it does not
@@ -27,4 +30,17 @@ func freeOnSignal() {
 			debug.FreeOSMemory()
 		}
 	}()
+}
+
+// free makes the daemon do so, and waits until its collector has.
+func (d *daemon) free(root *tree) {
+	d.t.Helper()
+	asked := float64(time.Now().UnixNano()) / 1e9
+	d.signal(freeMemory)
+	eventually(d.t, "the daemon collects", func() bool {
+		_, at, _ := strings.Cut(root.read("metrics"), "\ngo_memstats_last_gc_time_seconds ")
+		at, _, _ = strings.Cut(at, "\n")
+		last, err := strconv.ParseFloat(at, 64)
+		return err == nil && last >= asked
+	})
 }

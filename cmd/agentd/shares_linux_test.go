@@ -190,7 +190,7 @@ func TestNobodyTakesItAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	calm := s.witness(bob, "status").end(t)
-	d.signal(freeMemory)
+	d.free(root)
 	before, keptBefore := d.use(t, root), kept(root)
 	for _, a := range crowds {
 		t.Run(a.name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestNobodyTakesItAll(t *testing.T) {
 			}()
 			w := s.witness(bob, "status")
 			a.do(c)
-			d.signal(freeMemory)
+			d.free(root)
 			during, says := d.use(t, root), kept(root)
 			beside := w.end(t)
 			grown := (during.heap - before.heap) << 10
