@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"sync"
 	"time"
 
 	"agent9/fsys"
 	"agent9/store"
+	"agent9/store/due"
 )
 
 // How long an approval is waited for if limits do not say, and at most.
@@ -31,14 +31,10 @@ const maxWaiting = 256
 // At any time there may be one of an account. It has a timer while something
 // waits, which refers to it, and otherwise nothing that runs.
 type Approvals struct {
-	a    *Account
-	life context.Context
-	told map[string]Told
-
-	mu    sync.Mutex
-	timer *time.Timer
-	due   time.Time // when timer fires
-	ended bool
+	a     *Account
+	life  context.Context
+	told  map[string]Told
+	timer *due.Timer
 }
 
 // Told is called in the transaction that decides about a service's work: with
@@ -82,7 +78,9 @@ func waitKey(id string) (string, error) {
 
 // NewApprovals returns the approvals of a, whose timer ends with life.
 func NewApprovals(life context.Context, a *Account) *Approvals {
-	return &Approvals{a: a, life: life, told: make(map[string]Told)}
+	p := &Approvals{a: a, life: life, told: make(map[string]Told)}
+	p.timer = due.New(a.opts.Now, p.sweep)
+	return p
 }
 
 // Tell makes told hear what is decided about the work of service. It is called
@@ -96,20 +94,14 @@ func (p *Approvals) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.watch(w.expires())
+		p.timer.At(w.expires())
 	}
+	p.timer.Start(p.life)
 	return nil
 }
 
 // End stops the timer. What waits goes on waiting, for the next Start.
-func (p *Approvals) End() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-}
+func (p *Approvals) End() { p.timer.Stop() }
 
 // all yields what waits, oldest first.
 func (p *Approvals) all(ctx context.Context) iter.Seq2[Approval, error] {
@@ -172,7 +164,7 @@ func (p *Approvals) ask(ctx context.Context, tx store.Store, h *Hold, over *book
 	if err := store.PutJSON(ctx, in, key, w); err != nil {
 		return err
 	}
-	store.After(tx, func() { p.watch(w.expires()) })
+	store.After(tx, func() { p.timer.At(w.expires()) })
 	return p.a.opts.Note.Record(tx, "approval.asked", w)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/store"
+	"agent9/store/due"
 )
 
 // expires is when w is denied; the stamp has milliseconds.
@@ -96,71 +97,42 @@ func (p *Approvals) refuse(ctx context.Context, tx store.Store, w Approval, even
 	return hold.Settle(tx, 0, fsys.ReasonOf(why)) // which it did, if there was somebody
 }
 
-// A timer that fires late, because the clock was set or the machine slept, is
-// late by longestTimer at most; after an error it fires again after retryAfter.
-const (
-	longestTimer = time.Minute
-	retryAfter   = time.Minute
-)
-
-// watch sees to it that something happens when an approval is due.
-func (p *Approvals) watch(due time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended || p.timer != nil && !due.Before(p.due) {
-		return
-	}
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	p.due = due
-	p.timer = time.AfterFunc(min(max(due.Sub(p.a.opts.Now()), 0), longestTimer), p.sweep)
-}
-
-// sweep denies what has expired, and watches the rest.
-func (p *Approvals) sweep() {
-	p.mu.Lock()
-	p.timer = nil
-	p.mu.Unlock()
-	if p.life.Err() != nil {
-		return
-	}
-	next, err := p.denyLate()
-	if err != nil && p.life.Err() == nil {
+// sweep denies what has expired, and returns when it looks again.
+func (p *Approvals) sweep(ctx context.Context) time.Time {
+	next, err := p.denyLate(ctx)
+	if err != nil && ctx.Err() == nil {
 		slog.Warn("approvals that have expired could not be denied", "account", p.a.opts.Name, "err", err)
-		next = p.a.opts.Now().Add(retryAfter)
+		next = p.a.opts.Now().Add(due.Recheck)
 	}
-	if !next.IsZero() {
-		p.watch(next)
-	}
+	return next
 }
 
 // denyLate denies what has expired, and returns when the next one does.
-func (p *Approvals) denyLate() (next time.Time, err error) {
+func (p *Approvals) denyLate(ctx context.Context) (next time.Time, err error) {
 	var errs []error
-	for w, err := range p.all(p.life) {
+	for w, err := range p.all(ctx) {
 		if err != nil {
 			return next, err
 		}
-		due := w.expires()
-		if !p.a.opts.Now().Before(due) {
-			errs = append(errs, p.denyIfOpen(w.ID))
-		} else if next.IsZero() || due.Before(next) {
-			next = due
+		at := w.expires()
+		if !p.a.opts.Now().Before(at) {
+			errs = append(errs, p.denyIfOpen(ctx, w.ID))
+		} else if next.IsZero() || at.Before(next) {
+			next = at
 		}
 	}
 	return next, errors.Join(errs...)
 }
 
-func (p *Approvals) denyIfOpen(id string) error {
-	return p.a.st.Update(p.life, func(tx store.Store) error {
-		w, err := p.load(p.life, store.In(tx, p.a.st), id)
+func (p *Approvals) denyIfOpen(ctx context.Context, id string) error {
+	return p.a.st.Update(ctx, func(tx store.Store) error {
+		w, err := p.load(ctx, store.In(tx, p.a.st), id)
 		if errors.Is(err, fsys.NotExist) {
 			return nil // decided since
 		}
 		if err != nil {
 			return err
 		}
-		return p.expired(p.life, tx, w)
+		return p.expired(ctx, tx, w)
 	})
 }

@@ -3,25 +3,24 @@ package sessions
 import (
 	"context"
 	"log/slog"
-	"math"
 	"time"
 	"weak"
 
 	"agent9/fsys"
 	"agent9/store"
+	"agent9/store/due"
 )
 
-// lapseTimer returns a timer that is not running. It does not keep s in
+// lapseTimer returns a timer that has no time. It does not keep s in
 // memory: what is due when s is gone is recorded when somebody looks.
-func lapseTimer(s *Service) *time.Timer {
+func lapseTimer(s *Service) *due.Timer {
 	p := weak.Make(s)
-	t := time.AfterFunc(math.MaxInt64, func() {
+	return due.New(s.opts.Now, func(ctx context.Context) time.Time {
 		if s := p.Value(); s != nil {
-			s.lapseNow()
+			return s.lapseNow(ctx)
 		}
+		return time.Time{}
 	})
-	t.Stop()
-	return t
 }
 
 // firstDue reads when something is due first.
@@ -37,36 +36,24 @@ func (s *Service) firstDue(ctx context.Context) error {
 	return err
 }
 
-// arm sees to it that the timer looks at due, or before.
-func (s *Service) arm(due time.Time) {
+// arm sees to it that the timer looks at the given time, or before.
+func (s *Service) arm(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if (s.due.IsZero() || due.Before(s.due)) && s.life.Err() == nil {
-		s.due = due
-		s.timer.Reset(s.untilDue())
+	if s.due.IsZero() || at.Before(s.due) {
+		s.due = at
+		s.timer.At(at)
 	}
 }
 
-// recheck is how long the timer runs at most: the clock may be set, and the
-// machine may sleep.
-const recheck = time.Minute
-
-// untilDue is how long the timer runs, with s.mu held; it and the clock may
-// differ a little.
-func (s *Service) untilDue() time.Duration {
-	return min(max(s.due.Sub(s.opts.Now()), time.Millisecond), recheck)
-}
-
 // lapseNow is what the timer does.
-func (s *Service) lapseNow() {
-	if err := s.look(s.life); err != nil && s.life.Err() == nil {
+func (s *Service) lapseNow(ctx context.Context) time.Time {
+	if err := s.look(ctx); err != nil && ctx.Err() == nil {
 		slog.Error("idle sessions could not be ended", "agent", s.opts.Name, "err", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.due.IsZero() && s.life.Err() == nil {
-		s.timer.Reset(s.untilDue())
-	}
+	return s.due
 }
 
 // set returns how far the clock was set since it was looked at last, with s.mu

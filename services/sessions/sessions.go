@@ -51,6 +51,7 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/store"
+	"agent9/store/due"
 )
 
 // Options are what a Service works with.
@@ -133,7 +134,7 @@ type Service struct {
 	working int                             // workers
 	lapsing chan struct{}                   // closed when what time has done is recorded; nil: nobody is at it
 	quiet   chan struct{}                   // closed when nothing works or lapses
-	timer   *time.Timer                     // of due
+	timer   *due.Timer                      // of due
 	due     time.Time                       // not after the first session is idle for too long; zero: none is
 	seen    time.Time                       // what the clock said when it was last looked at
 }
@@ -166,6 +167,7 @@ func Open(life context.Context, opts Options) (*Service, error) {
 	s.life, s.end = lifeOf(s, life)
 	s.root = fsys.NewTableWith(list{s}, fsys.Entry{Name: newName, Node: &fsys.Call{Do: s.create, Admit: s.begins}})
 	s.timer = lapseTimer(s)
+	s.timer.Start(s.life)
 	return s, s.firstDue(life)
 }
 

@@ -84,7 +84,7 @@ func CheckSchedule(ctx context.Context, st store.Updater, r *check.Report, agent
 			continue
 		}
 		if !strings.HasSuffix(key, "/"+agent) || !strings.HasPrefix(key, readyPart) && !strings.HasPrefix(key, timedPart) {
-			r.Mend(fmt.Sprintf("when agent %s is due cannot be read", agent), "makes it due now", due(st, agent, p.Key))
+			r.Mend(fmt.Sprintf("when agent %s is due cannot be read", agent), "makes it due now", makeDue(st, agent, p.Key))
 			continue
 		}
 		has[agent] = true
@@ -104,14 +104,14 @@ func CheckSchedule(ctx context.Context, st store.Updater, r *check.Report, agent
 	}
 	for _, agent := range slices.Sorted(maps.Keys(waiting)) {
 		if !has[agent] {
-			r.Mend(fmt.Sprintf("something waits for a tick of agent %s, and the schedule does not know of it", agent), "makes it due now", due(st, agent))
+			r.Mend(fmt.Sprintf("something waits for a tick of agent %s, and the schedule does not know of it", agent), "makes it due now", makeDue(st, agent))
 		}
 	}
 	return nil
 }
 
-// due makes an agent due now, after keys of it were taken away.
-func due(st store.Updater, agent string, keys ...string) check.Fix {
+// makeDue makes an agent due now, after keys of it were taken away.
+func makeDue(st store.Updater, agent string, keys ...string) check.Fix {
 	return func(ctx context.Context) error {
 		if err := check.Delete(st, keys...)(ctx); err != nil {
 			return err

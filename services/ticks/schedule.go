@@ -12,6 +12,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/store"
+	"agent9/store/due"
 )
 
 // The keys of a Schedule:
@@ -29,9 +30,6 @@ const (
 )
 
 const (
-	// recheck is how long the schedule sleeps at most: the clock may be set,
-	// and the machine may have slept.
-	recheck = 30 * time.Second
 	// penalty is how long an agent waits whose work could not be recorded.
 	penalty = 5 * time.Second
 	// setBack is by how much a clock that goes back was set.
@@ -47,12 +45,12 @@ type Schedule struct {
 	most int
 	work func(ctx context.Context, agent string) error
 
-	poked chan struct{} // holds a token if there may be something new
-	done  chan struct{} // closed when loop has ended
+	timer *due.Timer
+	done  chan struct{} // closed when nothing runs after the end
 	stop  context.CancelFunc
 
 	seq    uint64    // of the latest place in q; used in transactions only
-	latest time.Time // the latest that the clock has been; used by loop only
+	latest time.Time // the latest that the clock has been; used by look only
 
 	mu      sync.Mutex
 	running map[string]bool
@@ -65,9 +63,9 @@ type Schedule struct {
 func NewSchedule(ctx context.Context, st store.Updater, now func() time.Time, most int) (*Schedule, error) {
 	s := &Schedule{
 		st: st, now: now, most: most,
-		poked: make(chan struct{}, 1), done: make(chan struct{}),
-		running: map[string]bool{}, failed: map[string]time.Time{},
+		done: make(chan struct{}), running: map[string]bool{}, failed: map[string]time.Time{},
 	}
+	s.timer = due.New(now, s.look)
 	for p, err := range store.All(ctx, store.Forgiving(st), readyPart) {
 		if err != nil {
 			return nil, err
@@ -161,12 +159,7 @@ func forget(ctx context.Context, in store.Store, agent string) error {
 	return nil
 }
 
-func (s *Schedule) poke() {
-	select {
-	case s.poked <- struct{}{}:
-	default:
-	}
-}
+func (s *Schedule) poke() { s.timer.At(s.now()) }
 
 // Start begins to call work for agents that have something to do, until life
 // ends or Close. An error of work says that it did nothing; it is called
@@ -175,7 +168,12 @@ func (s *Schedule) Start(life context.Context, work func(ctx context.Context, ag
 	s.work = work
 	ctx, stop := context.WithCancel(life)
 	s.stop = stop
-	go s.loop(ctx)
+	s.poke()
+	go func() { // until ctx ends and what was begun has
+		defer close(s.done)
+		s.timer.Run(ctx)
+		s.workers.Wait()
+	}()
 }
 
 // Close ends what runs, and waits until that is recorded or ctx ends.
@@ -192,28 +190,17 @@ func (s *Schedule) Close(ctx context.Context) error {
 	}
 }
 
-func (s *Schedule) loop(ctx context.Context) {
-	defer close(s.done)
-	defer s.workers.Wait()
-	timer := time.NewTimer(recheck)
-	defer timer.Stop()
-	for {
-		now := s.clock()
-		wait, err := s.dispatch(ctx, now, now.Before(s.latest.Add(-setBack)))
-		if err == nil {
-			s.latest = now
-		} else if ctx.Err() == nil {
-			slog.Error("finding out what is due", "err", err)
-			wait = penalty
-		}
-		timer.Reset(wait)
-		select {
-		case <-s.poked:
-		case <-timer.C:
-		case <-ctx.Done():
-			return
-		}
+// look starts what is due, and returns when it looks again.
+func (s *Schedule) look(ctx context.Context) time.Time {
+	now := s.clock()
+	wait, err := s.dispatch(ctx, now, now.Before(s.latest.Add(-setBack)))
+	if err == nil {
+		s.latest = now
+	} else if ctx.Err() == nil {
+		slog.Error("finding out what is due", "err", err)
+		wait = penalty
 	}
+	return s.now().Add(wait)
 }
 
 // clock is what the clock shows, which may be earlier than before: without the
@@ -261,21 +248,21 @@ func (s *Schedule) promote(ctx context.Context, now time.Time, all bool) (time.D
 		if err != nil {
 			return 0, err
 		}
-		due := 0
+		past := 0
 		for _, p := range page {
 			if !all && time.UnixMilli(int64(number(p.Key))).After(now) {
 				break
 			}
-			due++
+			past++
 		}
-		if due == 0 {
+		if past == 0 {
 			if len(page) == 0 {
-				return recheck, nil
+				return due.Recheck, nil
 			}
-			return min(recheck, max(0, time.UnixMilli(int64(number(page[0].Key))).Sub(now))), nil
+			return min(due.Recheck, max(0, time.UnixMilli(int64(number(page[0].Key))).Sub(now))), nil
 		}
 		err = s.st.Update(ctx, func(tx store.Store) error {
-			for _, p := range page[:due] {
+			for _, p := range page[:past] {
 				agent := agentOf(p.Key)
 				key, err := store.Forgiving(store.In(tx, s.st)).Get(ctx, keyOf+agent)
 				if !store.IsDamaged(err) && (err != nil || string(key) != p.Key) {

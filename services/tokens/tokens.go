@@ -27,6 +27,7 @@ import (
 
 	"agent9/fsys"
 	"agent9/store"
+	"agent9/store/due"
 )
 
 // Tokens are the tokens of a host. They are safe for concurrent use.
@@ -35,7 +36,7 @@ type Tokens struct {
 	opts  Options
 	live  live
 	root  *fsys.Table
-	poked chan struct{} // holds a token if one may expire earlier than Watch knows
+	timer *due.Timer // of Watch
 }
 
 var _ fsys.FileService = (*Tokens)(nil)
@@ -70,7 +71,8 @@ func Open(ctx context.Context, st store.Updater, opts Options) (*Tokens, error) 
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	t := &Tokens{st: st, opts: opts, poked: make(chan struct{}, 1)}
+	t := &Tokens{st: st, opts: opts}
+	t.timer = due.New(opts.Now, t.lapse)
 	t.root = fsys.NewTableWith(files{t})
 	if err := st.Update(ctx, func(tx store.Store) error { return t.sweep(ctx, tx) }); err != nil {
 		return nil, err

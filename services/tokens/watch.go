@@ -9,65 +9,53 @@ import (
 
 	"agent9/fsys"
 	"agent9/store"
+	"agent9/store/due"
 )
 
-// recheck is how long Watch sleeps at most: the clock may be set, and the
-// machine may sleep. After an error it tries again after that.
-const recheck = time.Minute
+func (t *Tokens) poke() { t.timer.At(t.opts.Now()) }
 
 // Watch ends tokens and the sessions that they opened when their time comes,
 // until ctx ends.
 func (t *Tokens) Watch(ctx context.Context) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-t.poked:
-		case <-ctx.Done():
-			return
-		}
-		left, err := t.expire(ctx)
-		if err != nil && ctx.Err() == nil {
-			slog.Warn("tokens that have expired could not be removed", "err", err)
-		}
-		timer.Reset(left)
-	}
+	t.poke()
+	t.timer.Run(ctx)
 }
 
-func (t *Tokens) poke() {
-	select {
-	case t.poked <- struct{}{}:
-	default:
+// lapse is what Watch does, and returns when it looks again. What the store did
+// not let end is tried again soon.
+func (t *Tokens) lapse(ctx context.Context) time.Time {
+	next, err := t.expire(ctx)
+	if err != nil && ctx.Err() == nil {
+		slog.Warn("tokens that have expired could not be removed", "err", err)
 	}
+	if err != nil || next.IsZero() {
+		return t.opts.Now().Add(due.Recheck)
+	}
+	return next
 }
 
-// expire removes the tokens whose time has come, and returns how long to sleep
-// then. If the store does not let it, their sessions end all the same.
-func (t *Tokens) expire(ctx context.Context) (sleep time.Duration, err error) {
+// expire removes the tokens whose time has come, and returns when the next one
+// expires. If the store does not let it, their sessions end all the same.
+func (t *Tokens) expire(ctx context.Context) (next time.Time, err error) {
 	now := t.opts.Now()
 	t.live.endExpired(now)
-	sleep, err = t.until(ctx, now)
-	if err != nil || sleep > 0 {
-		return sleep, err
+	next, err = t.first(ctx)
+	if err != nil || next.IsZero() || next.After(now) {
+		return next, err
 	}
 	if err := t.st.Update(ctx, func(tx store.Store) error { return t.sweep(ctx, tx) }); err != nil {
-		return recheck, err
+		return next, err
 	}
-	return t.until(ctx, t.opts.Now())
+	return t.first(ctx)
 }
 
-// until is how long to sleep until the first token expires.
-func (t *Tokens) until(ctx context.Context, now time.Time) (time.Duration, error) {
+// first is when the first token expires; zero if none does.
+func (t *Tokens) first(ctx context.Context) (time.Time, error) {
 	page, err := store.Forgiving(t.st).List(ctx, byExpiry, "", 1)
 	if err != nil || len(page) == 0 {
-		return recheck, err
+		return time.Time{}, err
 	}
-	due, err := expiryOf(page[0].Key)
-	if err != nil {
-		return recheck, err
-	}
-	return min(max(due.Sub(now), 0), recheck), nil
+	return expiryOf(page[0].Key)
 }
 
 // expiryOf reads an [expiryKey].

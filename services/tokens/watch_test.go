@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/store/due"
 	"agent9/store/faulty"
 	"agent9/store/mem"
 )
@@ -47,7 +48,7 @@ func TestClockSetBackAfterExpiry(t *testing.T) {
 		other := issueFor(time.Hour)
 		_, otherDone := lookup(t, t.Context(), tk, other)
 		w.set(24 * time.Hour)
-		elapse(recheck)
+		elapse(due.Recheck)
 		synctest.Wait()
 		if !closed(done) || !closed(otherDone) {
 			t.Error("a session goes on, a minute after the clock was set beyond its token's time")
@@ -107,7 +108,7 @@ func TestSessionsEndWithoutTheStore(t *testing.T) {
 			t.Errorf("the session ended: %v, and another begins with %v; want true and Unknown", closed(done), err)
 		}
 		st.Inject(nil)
-		elapse(recheck)
+		elapse(due.Recheck)
 		synctest.Wait()
 		if text, keys := stored(t, st); keys != 0 {
 			t.Errorf("it is still stored when that is possible again:\n%s", text)
