@@ -12,7 +12,10 @@ import (
 // Text is a token for every byte of the body. A picture is as many tokens as
 // one can be, and a part that nobody here can measure (a document, a file that
 // is somewhere else) fills the model's context, as does what a tool that the
-// provider runs finds. A field that may cost more in a way that is not known
+// provider runs finds. The bytes of a PDF bound nothing: a few kilobytes can have
+// as many pages as the provider takes (OpenAI names no bound, Anthropic 600), each
+// with compressed text that others share, of which it reads the text and a picture.
+// A field that may cost more in a way that is not known
 // here makes no Load: see [Request.Load].
 type Load struct {
 	Input int64 // tokens
