@@ -16,16 +16,10 @@
 package anthropic
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"net/http"
 	"strings"
 
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-
-	"agent9/fsys"
 	"agent9/providers/models"
 	"agent9/providers/models/httpapi"
 )
@@ -33,18 +27,13 @@ import (
 // BaseURL is where Anthropic's API is.
 const BaseURL = "https://api.anthropic.com"
 
-// Config says whom to ask.
-type Config struct {
-	BaseURL string // empty is Anthropic's
-	Key     string
-	KeyName string // what the user calls the key; empty is ANTHROPIC_API_KEY
-}
+// version is the API's that is spoken here.
+const version = "2023-06-01"
 
-type Provider struct {
-	client anthropic.Client
-	api    httpapi.API
-	info   models.Info
-}
+// Config says whom to ask.
+type Config = httpapi.Config
+
+type Provider struct{ *httpapi.Provider }
 
 var (
 	_ models.Provider = (*Provider)(nil)
@@ -53,80 +42,46 @@ var (
 
 // New returns a Provider. It does not ask the server.
 func New(c Config) (*Provider, error) {
-	if c.BaseURL == "" {
-		c.BaseURL = BaseURL
-	}
-	u, err := httpapi.Base(c.BaseURL, "", "anthropic", BaseURL)
+	api, err := httpapi.Open(c, httpapi.Driver{
+		Name: "anthropic", BaseURL: BaseURL, KeyName: "ANTHROPIC_API_KEY", Kinds: []models.Kind{models.Chat},
+		Target: func(base string) string { return strings.TrimSuffix(base, "/v1") },
+	})
 	if err != nil {
 		return nil, err
 	}
-	if c.KeyName == "" {
-		c.KeyName = "ANTHROPIC_API_KEY"
+	p := &Provider{api}
+	p.Sign = func(header http.Header, key string) {
+		header.Set("anthropic-version", version)
+		if key != "" {
+			header.Set("X-Api-Key", key)
+		}
 	}
-	target := strings.TrimSuffix(u.String(), "/v1")
-	// The options are given one by one, without the library's own look at the
-	// environment.
-	options := []option.RequestOption{
-		option.WithBaseURL(target),
-		option.WithHTTPClient(httpapi.Client()),
-		option.WithMaxRetries(0), // a retry is decided by who pays for it
-	}
-	if c.Key != "" {
-		options = append(options, option.WithAPIKey(c.Key))
-	}
-	return &Provider{
-		client: anthropic.Client{Options: options},
-		api:    httpapi.API{Target: target, Key: c.Key, KeyName: c.KeyName},
-		info:   models.Info{Driver: "anthropic", Target: target, Kinds: []models.Kind{models.Chat}},
-	}, nil
+	p.Work = httpapi.Work{models.Chat: p.chat}
+	return p, nil
 }
-
-func (p *Provider) Info() models.Info { return p.info }
 
 // Models asks the API for its list.
 func (p *Provider) Models(ctx context.Context) ([]models.Model, error) {
-	var res *http.Response
-	err := p.client.Get(ctx, "v1/models?limit=1000", nil, &res)
-	if err := p.api.Explain(ctx, res, err); err != nil {
-		return nil, err
-	}
-	raw, err := p.api.Body(ctx, res)
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
+	type list struct {
 		Data []struct {
 			ID    string `json:"id"`
 			Input int    `json:"max_input_tokens"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, httpapi.NotAnAnswer(err)
-	}
-	all := []models.Model{}
-	for _, m := range list.Data {
-		all = append(all, models.Model{Name: m.ID, Context: m.Input, Kinds: p.info.Kinds, Price: models.PriceOf(m.ID)})
-	}
-	if len(all) == 0 {
-		all = append(all, models.Model{Name: "*"})
-	}
-	return all, nil
+	return httpapi.List(ctx, &p.API, "/v1/models?limit=1000", func(list list) (all []models.Model) {
+		for _, m := range list.Data {
+			all = append(all, models.Model{Name: m.ID, Context: m.Input, Kinds: p.Info().Kinds, Price: models.PriceOf(m.ID)})
+		}
+		return all
+	})
 }
 
-func (p *Provider) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	if req.Kind != models.Chat {
-		return models.Usage{}, fsys.E(fsys.Unsupported, "this driver cannot do "+string(req.Kind))
-	}
-	body, err := translate(req)
+func (p *Provider) chat(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+	body, err := translate(s.Req)
 	if err != nil {
 		return models.Usage{}, err
 	}
-	var res *http.Response
-	err = p.client.Post(ctx, "v1/messages", nil, &res, option.WithRequestBody("application/json", bytes.NewReader(body.Bytes())))
-	if err := p.api.Explain(ctx, res, err); err != nil {
-		return httpapi.Unanswered(ctx, req, err), err
-	}
-	defer res.Body.Close()
-	s := &stream{Stream: httpapi.Stream{Req: req, Emit: emit}, api: &p.api}
-	return s.End(p.api.Events(ctx, res, s.event))
+	res, err := p.Post(ctx, "/v1/messages", body.Bytes())
+	a := &stream{Stream: s, api: &p.API}
+	return s.Answer(ctx, res, err, func() error { return p.Events(ctx, res, a.event) })
 }

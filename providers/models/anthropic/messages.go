@@ -6,22 +6,13 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/models"
+	"agent9/providers/models/httpapi"
 )
 
 // turn is a message in Anthropic's form. Its content is blocks.
 type turn struct {
 	Role    string            `json:"role"`
 	Content []json.RawMessage `json:"content"`
-}
-
-// message is one in OpenAI's form.
-type message struct {
-	Role       string            `json:"role"`
-	Content    json.RawMessage   `json:"content"`
-	Refusal    string            `json:"refusal"`
-	ToolCalls  []models.ToolCall `json:"tool_calls"`
-	ToolCallID string            `json:"tool_call_id"`
-	Thinking   []json.RawMessage `json:"thinking_blocks"`
 }
 
 type (
@@ -53,13 +44,13 @@ type (
 	}
 )
 
-func (b *builder) messages(value json.RawMessage) error {
-	var list []message
-	if err := read(value, &list, "messages", "an array of objects with a role and content"); err != nil {
+func (b *builder) messages(json.RawMessage) error {
+	list, err := httpapi.Messages(b.req)
+	if err != nil {
 		return err
 	}
 	for _, m := range list {
-		content, err := blocks(m.Content)
+		content, err := blocks(m.Parts)
 		if err != nil {
 			return err
 		}
@@ -69,16 +60,16 @@ func (b *builder) messages(value json.RawMessage) error {
 		case "user":
 			b.say("user", content...)
 		case "assistant":
-			calls, err := m.calls()
-			if err != nil {
-				return err
-			}
 			if m.Refusal != "" {
-				content = append(content, raw(textBlock{"text", m.Refusal}))
+				content = append(content, httpapi.Raw(textBlock{"text", m.Refusal}))
 			}
-			b.say("assistant", append(append(m.Thinking, content...), calls...)...)
+			content = append(m.Thinking, content...)
+			for _, c := range m.Calls {
+				content = append(content, httpapi.Raw(toolUse{"tool_use", c.ID, c.Name, c.Arguments}))
+			}
+			b.say("assistant", content...)
 		case "tool":
-			b.say("user", raw(toolResult{"tool_result", m.ToolCallID, content}))
+			b.say("user", httpapi.Raw(toolResult{"tool_result", m.CallID, content}))
 		default:
 			return fsys.E(fsys.Invalid, "the role of a message is system, developer, user, assistant or tool, not "+m.Role)
 		}
@@ -99,94 +90,39 @@ func (b *builder) say(role string, content ...json.RawMessage) {
 	b.turns = append(b.turns, turn{role, content})
 }
 
-func (m message) calls() ([]json.RawMessage, error) {
-	var list []json.RawMessage
-	for _, c := range m.ToolCalls {
-		input := json.RawMessage(c.Function.Arguments)
-		if strings.TrimSpace(c.Function.Arguments) == "" {
-			input = json.RawMessage("{}")
-		}
-		if !json.Valid(input) {
-			return nil, fsys.E(fsys.Invalid, "the arguments of the tool call "+c.ID+" are not JSON")
-		}
-		list = append(list, raw(toolUse{"tool_use", c.ID, c.Function.Name, input}))
-	}
-	return list, nil
-}
-
-// blocks translates the content of a message: a text, null, or parts.
-func blocks(content json.RawMessage) ([]json.RawMessage, error) {
-	var text string
-	var parts []json.RawMessage
-	if content == nil || json.Unmarshal(content, &text) == nil {
-		if text != "" {
-			parts = append(parts, raw(textBlock{"text", text}))
-		}
-		return parts, nil // the API takes no empty text
-	}
-	if err := read(content, &parts, "content", "a text or an array of parts"); err != nil {
-		return nil, err
-	}
-	var list []json.RawMessage
+// blocks translates the content of a message. Parts that OpenAI does not have are
+// taken to be Anthropic's, which takes no empty text.
+func blocks(parts []httpapi.Part) (list []json.RawMessage, err error) {
 	for _, p := range parts {
-		block, err := part(p)
+		block := p.Raw
+		switch {
+		case p.Type == "text" && p.Text == "":
+			continue
+		case p.Type == "refusal":
+			block = httpapi.Raw(textBlock{"text", p.Text})
+		case p.Type == "image_url":
+			block, err = file("image", p.URL, p.Cache)
+		case p.Type == "file":
+			block, err = file("document", p.URL, p.Cache)
+		case p.Type == "input_audio":
+			err = fsys.E(fsys.Invalid, "this API does not listen to sound")
+		}
 		if err != nil {
 			return nil, err
 		}
-		if block != nil {
-			list = append(list, block)
-		}
+		list = append(list, block)
 	}
 	return list, nil
-}
-
-// part translates one part. Those that OpenAI does not have are taken to be
-// Anthropic's.
-func part(p json.RawMessage) (json.RawMessage, error) {
-	var c struct {
-		Type     string          `json:"type"`
-		Text     string          `json:"text"`
-		Refusal  string          `json:"refusal"`
-		ImageURL json.RawMessage `json:"image_url"`
-		File     struct {
-			Data string `json:"file_data"`
-		} `json:"file"`
-		CacheControl json.RawMessage `json:"cache_control"`
-	}
-	if err := read(p, &c, "content", "a text or an array of parts"); err != nil {
-		return nil, err
-	}
-	switch c.Type {
-	case "text":
-		if c.Text == "" {
-			return nil, nil
-		}
-	case "refusal":
-		return raw(textBlock{"text", c.Refusal}), nil
-	case "image_url":
-		var image struct {
-			URL string `json:"url"`
-		}
-		if json.Unmarshal(c.ImageURL, &image.URL) != nil && json.Unmarshal(c.ImageURL, &image) != nil {
-			return nil, fsys.E(fsys.Invalid, "image_url must be an object with a url")
-		}
-		return file("image", image.URL, c.CacheControl)
-	case "file":
-		return file("document", c.File.Data, c.CacheControl)
-	case "input_audio":
-		return nil, fsys.E(fsys.Invalid, "this API does not listen to sound")
-	}
-	return p, nil
 }
 
 // file is a block with what is at url, which may be a data: URL.
 func file(kind, url string, cache json.RawMessage) (json.RawMessage, error) {
 	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
-		return raw(fileBlock{kind, source{Type: "url", URL: url}, cache}), nil
+		return httpapi.Raw(fileBlock{kind, source{Type: "url", URL: url}, cache}), nil
 	}
 	mediaType, data, err := models.DataURL(url)
 	if err != nil {
 		return nil, err
 	}
-	return raw(fileBlock{kind, source{Type: "base64", MediaType: mediaType, Data: data}, cache}), nil
+	return httpapi.Raw(fileBlock{kind, source{Type: "base64", MediaType: mediaType, Data: data}, cache}), nil
 }

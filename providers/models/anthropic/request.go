@@ -1,10 +1,12 @@
 package anthropic
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"agent9/fsys"
 	"agent9/providers/models"
+	"agent9/providers/models/httpapi"
 )
 
 // defaultMaxTokens is asked for where a request sets no bound.
@@ -48,6 +50,7 @@ var fields = map[string]func(b *builder, value json.RawMessage) error{
 
 // builder is a request in Anthropic's form in the making.
 type builder struct {
+	req    models.Request
 	body   models.Body
 	system []json.RawMessage
 	turns  []turn
@@ -68,7 +71,7 @@ type outputConfig struct {
 
 // translate returns req in Anthropic's form.
 func translate(req models.Request) (models.Body, error) {
-	b := &builder{}
+	b := &builder{req: req}
 	for name, value := range req.Body.All() {
 		do, ours := fields[name]
 		switch {
@@ -81,11 +84,7 @@ func translate(req models.Request) (models.Body, error) {
 			}
 		}
 	}
-	limit := req.MaxOutput
-	if limit == 0 {
-		limit = defaultMaxTokens
-	}
-	b.body = b.body.Set("max_tokens", limit).Set("messages", b.turns).Set("stream", true)
+	b.body = b.body.Set("max_tokens", cmp.Or(req.MaxOutput, defaultMaxTokens)).Set("messages", b.turns).Set("stream", true)
 	if b.system != nil && !b.body.Has("system") {
 		b.body = b.body.Set("system", b.system)
 	}
@@ -106,13 +105,6 @@ func refuse(reason string) func(*builder, json.RawMessage) error {
 	return func(*builder, json.RawMessage) error { return fsys.E(fsys.Invalid, reason) }
 }
 
-func read(value json.RawMessage, into any, name, want string) error {
-	if json.Unmarshal(value, into) != nil {
-		return fsys.E(fsys.Invalid, name+" must be "+want)
-	}
-	return nil
-}
-
 func (b *builder) one(value json.RawMessage) error {
 	if string(value) != "1" {
 		return fsys.E(fsys.Invalid, "this API gives one answer to a request; leave out n")
@@ -124,7 +116,7 @@ func (b *builder) stop(value json.RawMessage) error {
 	var list []string
 	if json.Unmarshal(value, &list) != nil {
 		list = make([]string, 1)
-		if err := read(value, &list[0], "stop", "a string or an array of strings"); err != nil {
+		if err := httpapi.Read(value, &list[0], "stop", "a string or an array of strings"); err != nil {
 			return err
 		}
 	}
@@ -138,7 +130,7 @@ type metadata struct {
 
 func (b *builder) user(value json.RawMessage) error {
 	var m metadata
-	if err := read(value, &m.UserID, "user", "a string"); err != nil {
+	if err := httpapi.Read(value, &m.UserID, "user", "a string"); err != nil {
 		return err
 	}
 	b.body = b.body.Set("metadata", m)
@@ -148,7 +140,7 @@ func (b *builder) user(value json.RawMessage) error {
 // metadata keeps Anthropic's only field of it.
 func (b *builder) metadata(value json.RawMessage) error {
 	var m metadata
-	if err := read(value, &m, "metadata", "an object of strings"); err != nil {
+	if err := httpapi.Read(value, &m, "metadata", "an object of strings"); err != nil {
 		return err
 	}
 	if m.UserID != "" {
@@ -160,7 +152,7 @@ func (b *builder) metadata(value json.RawMessage) error {
 // tier keeps Anthropic's names, and leaves out OpenAI's.
 func (b *builder) tier(value json.RawMessage) error {
 	var tier string
-	if err := read(value, &tier, "service_tier", "a string"); err != nil {
+	if err := httpapi.Read(value, &tier, "service_tier", "a string"); err != nil {
 		return err
 	}
 	if tier == "auto" || tier == "standard_only" {
@@ -170,49 +162,28 @@ func (b *builder) tier(value json.RawMessage) error {
 }
 
 func (b *builder) effort(value json.RawMessage) error {
-	var effort string
-	if err := read(value, &effort, "reasoning_effort", "a string"); err != nil {
-		return err
-	}
-	switch effort {
-	case "none":
+	effort, err := httpapi.Effort(value)
+	if effort == "none" {
 		b.body = b.body.Set("thinking", json.RawMessage(`{"type":"disabled"}`))
-	case "minimal":
-		b.output.Effort = "low"
-	default:
+	} else {
 		b.output.Effort = effort
 	}
-	return nil
+	return err
 }
 
 func (b *builder) responseFormat(value json.RawMessage) error {
-	var format struct {
-		Type   string `json:"type"`
-		Schema struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
-	}
-	if err := read(value, &format, "response_format", "an object with a type"); err != nil {
+	kind, schema, err := httpapi.Format(value)
+	switch {
+	case err != nil, kind == "text":
 		return err
-	}
-	switch format.Type {
-	case "text":
-		return nil
-	case "json_schema":
-		if format.Schema.Schema == nil {
-			return fsys.E(fsys.Invalid, "response_format needs json_schema with a schema")
-		}
-		b.output.Format = raw(struct {
+	case kind == "json_schema" && schema == nil:
+		return fsys.E(fsys.Invalid, "response_format needs json_schema with a schema")
+	case kind == "json_schema":
+		b.output.Format = httpapi.Raw(struct {
 			Type   string          `json:"type"`
 			Schema json.RawMessage `json:"schema"`
-		}{"json_schema", format.Schema.Schema})
+		}{"json_schema", schema})
 		return nil
 	}
 	return fsys.E(fsys.Invalid, "this API gives JSON only by a schema; use the response_format json_schema")
-}
-
-// raw is v as JSON.
-func raw(v any) json.RawMessage {
-	line := fsys.Line(v)
-	return line[:len(line)-1]
 }

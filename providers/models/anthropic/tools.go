@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"agent9/fsys"
+	"agent9/providers/models/httpapi"
 )
 
 // tool is a tool in Anthropic's form.
@@ -18,7 +19,7 @@ type tool struct {
 // tools translates functions; other tools are taken to be Anthropic's.
 func (b *builder) tools(value json.RawMessage) error {
 	var list []json.RawMessage
-	if err := read(value, &list, "tools", "an array of objects"); err != nil {
+	if err := httpapi.Read(value, &list, "tools", "an array of objects"); err != nil {
 		return err
 	}
 	for i, item := range list {
@@ -32,7 +33,7 @@ func (b *builder) tools(value json.RawMessage) error {
 			} `json:"function"`
 			CacheControl json.RawMessage `json:"cache_control"`
 		}
-		if err := read(item, &t, "tools", "an array of objects"); err != nil {
+		if err := httpapi.Read(item, &t, "tools", "an array of objects"); err != nil {
 			return err
 		}
 		if t.Type != "function" {
@@ -42,7 +43,7 @@ func (b *builder) tools(value json.RawMessage) error {
 		if f.Parameters == nil {
 			f.Parameters = json.RawMessage(`{"type":"object"}`)
 		}
-		list[i] = raw(tool{f.Name, f.Description, f.Parameters, f.Strict, t.CacheControl})
+		list[i] = httpapi.Raw(tool{f.Name, f.Description, f.Parameters, f.Strict, t.CacheControl})
 	}
 	if len(list) > 0 {
 		b.body = b.body.Set("tools", list)
@@ -66,7 +67,7 @@ func (b *builder) toolChoice(value json.RawMessage) error {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
-	if err := read(value, &choice, "tool_choice", "auto, none, required or a function"); err != nil {
+	if err := httpapi.Read(value, &choice, "tool_choice", "auto, none, required or a function"); err != nil {
 		return err
 	}
 	if choice.Type == "function" {
@@ -78,7 +79,7 @@ func (b *builder) toolChoice(value json.RawMessage) error {
 
 func (b *builder) parallel(value json.RawMessage) error {
 	var parallel bool
-	if err := read(value, &parallel, "parallel_tool_calls", "true or false"); err != nil {
+	if err := httpapi.Read(value, &parallel, "parallel_tool_calls", "true or false"); err != nil {
 		return err
 	}
 	if !parallel {

@@ -2,7 +2,6 @@ package cloudflare
 
 import (
 	"encoding/json"
-	"strconv"
 
 	"agent9/fsys"
 	"agent9/providers/models"
@@ -11,7 +10,7 @@ import (
 
 // answer is an answer as far as it came.
 type answer struct {
-	httpapi.Stream
+	*httpapi.Stream
 	api    *httpapi.API
 	calls  int
 	finish bool // a chunk had a finish reason
@@ -21,20 +20,9 @@ type answer struct {
 type piece struct {
 	httpapi.ChatEvent
 	// The API's own form.
-	Response  json.RawMessage `json:"response"` // a text; with JSON asked for also an object
-	ToolCalls []toolCall      `json:"tool_calls"`
-	Errors    json.RawMessage `json:"errors"`
-}
-
-// toolCall is a call of a tool in the API's own form, or whole in OpenAI's.
-type toolCall struct {
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments"`
-	Function  struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	} `json:"function"`
+	Response  json.RawMessage    `json:"response"` // a text; with JSON asked for also an object
+	ToolCalls []httpapi.ToolCall `json:"tool_calls"`
+	Errors    json.RawMessage    `json:"errors"`
 }
 
 func (a *answer) event(data []byte) error {
@@ -57,9 +45,9 @@ func (a *answer) add(p piece) error {
 	if err := a.Add(p.ChatEvent); err != nil {
 		return err
 	}
-	c := models.Chunk{Text: plain(p.Response)}
+	c := models.Chunk{Text: httpapi.Text(p.Response)}
 	for _, call := range p.ToolCalls {
-		c.ToolCalls = append(c.ToolCalls, call.openai(a.calls))
+		c.ToolCalls = append(c.ToolCalls, call.OpenAI(a.calls))
 		a.calls++
 	}
 	err := a.Send(c)
@@ -67,27 +55,6 @@ func (a *answer) add(p piece) error {
 		a.Count(usage.Usage(a.Req.Kind))
 	}
 	return err
-}
-
-// plain is a value as a text: that of a string without its quotes.
-func plain(v json.RawMessage) string {
-	var text string
-	if v == nil || json.Unmarshal(v, &text) == nil {
-		return text
-	}
-	return string(v)
-}
-
-// openai returns c as the call of this index.
-func (c toolCall) openai(index int) models.ToolCall {
-	call := models.ToolCall{Index: index, ID: c.ID, Type: "function", Function: models.ToolFunction{Name: c.Name, Arguments: plain(c.Arguments)}}
-	if c.Name == "" {
-		call.Function = models.ToolFunction{Name: c.Function.Name, Arguments: plain(c.Function.Arguments)}
-	}
-	if call.ID == "" {
-		call.ID = "call_" + strconv.Itoa(index)
-	}
-	return call
 }
 
 // done ends an answer. The API's own form does not say why it ended.
@@ -110,7 +77,7 @@ func (a *answer) whole(raw []byte) error {
 			Choices []struct {
 				Message struct {
 					httpapi.Delta
-					ToolCalls []toolCall `json:"tool_calls"`
+					ToolCalls []httpapi.ToolCall `json:"tool_calls"`
 				} `json:"message"`
 				Text         string `json:"text"`
 				FinishReason string `json:"finish_reason"`

@@ -14,7 +14,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -26,18 +25,11 @@ import (
 // BaseURL is where Cloudflare's API is.
 const BaseURL = "https://api.cloudflare.com/client/v4"
 
-// Config says whom to ask.
-type Config struct {
-	Account string // the account's ID
-	BaseURL string // empty is Cloudflare's
-	Key     string // an API token that may run Workers AI
-	KeyName string // what the user calls it; empty is CLOUDFLARE_API_TOKEN
-}
+// Config says whom to ask: the account's ID, and an API token that may run
+// Workers AI.
+type Config = httpapi.Config
 
-type Provider struct {
-	api  httpapi.API
-	info models.Info
-}
+type Provider struct{ *httpapi.Provider }
 
 var (
 	_ models.Provider = (*Provider)(nil)
@@ -52,28 +44,21 @@ func New(c Config) (*Provider, error) {
 	if !account.MatchString(c.Account) {
 		return nil, fsys.E(fsys.Invalid, "cloudflare needs the ID of an account, as in cloudflare:023e105f4ecef8ad9ca31a8372d0c353")
 	}
-	if c.BaseURL == "" {
-		c.BaseURL = BaseURL
-	}
-	u, err := httpapi.Base(c.BaseURL, "/client/v4", "cloudflare", BaseURL)
+	api, err := httpapi.Open(c, httpapi.Driver{
+		Name: "cloudflare", BaseURL: BaseURL, Path: "/client/v4", KeyName: "CLOUDFLARE_API_TOKEN",
+		Target: func(base string) string { return base + "/accounts/" + c.Account + "/ai" },
+		Kinds:  []models.Kind{models.Chat, models.Complete, models.Embeddings, models.Image},
+	})
 	if err != nil {
 		return nil, err
 	}
-	if c.KeyName == "" {
-		c.KeyName = "CLOUDFLARE_API_TOKEN"
+	p := &Provider{api}
+	p.Code = codeOf
+	p.Work = httpapi.Work{
+		models.Chat: p.stream, models.Complete: p.stream, models.Embeddings: p.embed, models.Image: p.image,
 	}
-	target := u.String() + "/accounts/" + c.Account + "/ai"
-	return &Provider{
-		api: httpapi.API{Target: target, Key: c.Key, KeyName: c.KeyName, Client: httpapi.Client(), Code: codeOf},
-		info: models.Info{
-			Driver: "cloudflare",
-			Target: target,
-			Kinds:  []models.Kind{models.Chat, models.Complete, models.Embeddings, models.Image},
-		},
-	}, nil
+	return p, nil
 }
-
-func (p *Provider) Info() models.Info { return p.info }
 
 // codeOf knows the API's own numbers of errors ("Errors" in the documentation
 // of Workers AI) where the status says less.
@@ -97,51 +82,42 @@ func codeOf(_ int, body []byte) fsys.Code {
 	return fsys.Internal
 }
 
-func (p *Provider) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
+// request returns the path for the model of req, and what all kinds have of a body.
+func request(req models.Request) (path string, body models.Body, err error) {
 	if !model.MatchString(req.Model) || strings.Contains(req.Model, "..") {
-		return models.Usage{}, fsys.E(fsys.Invalid, "cloudflare needs a model, such as @cf/meta/llama-3.1-8b-instruct")
+		return "", body, fsys.E(fsys.Invalid, "cloudflare needs a model, such as @cf/meta/llama-3.1-8b-instruct")
 	}
-	body := req.Body.Delete("model")
-	if body = body.Delete("max_completion_tokens"); req.MaxOutput > 0 {
+	body = req.Body.Delete("model").Delete("max_completion_tokens")
+	if req.MaxOutput > 0 {
 		body = body.Set("max_tokens", req.MaxOutput)
 	}
-	switch req.Kind {
-	case models.Chat, models.Complete:
-		return p.stream(ctx, req, body.Delete("stream_options").Set("stream", true), emit)
-	case models.Embeddings:
-		return p.embed(ctx, req, body.Delete("input").Delete("encoding_format").Set("text", body.Get("input")), emit)
-	case models.Image:
-		return p.image(ctx, req, body, emit)
-	}
-	return models.Usage{}, fsys.E(fsys.Unsupported, "this driver cannot do "+string(req.Kind))
-}
-
-func (p *Provider) post(ctx context.Context, req models.Request, body models.Body) (*http.Response, error) {
-	return p.api.Post(ctx, "/run/"+req.Model, body.Bytes())
+	return "/run/" + req.Model, body, nil
 }
 
 // stream asks for an answer in pieces.
-func (p *Provider) stream(ctx context.Context, req models.Request, body models.Body, emit func(models.Chunk) error) (models.Usage, error) {
-	if req.Choices > 1 {
-		return models.Usage{}, fsys.E(fsys.Invalid, "cloudflare gives one answer to a request; leave out n")
+func (p *Provider) stream(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+	path, body, err := request(s.Req)
+	if err == nil && s.Req.Choices > 1 {
+		err = fsys.E(fsys.Invalid, "cloudflare gives one answer to a request; leave out n")
 	}
-	res, err := p.post(ctx, req, body)
 	if err != nil {
-		return httpapi.Unanswered(ctx, req, err), err
+		return models.Usage{}, err
 	}
-	a := &answer{Stream: httpapi.Stream{Req: req, Emit: emit}, api: &p.api}
-	if httpapi.MediaType(res) == "application/json" { // a model that does not stream
-		raw, err := p.api.Body(ctx, res)
-		if err == nil {
-			err = a.whole(raw)
+	res, err := p.Post(ctx, path, body.Delete("stream_options").Set("stream", true).Bytes())
+	return s.Answer(ctx, res, err, func() error {
+		a := &answer{Stream: s, api: &p.API}
+		if httpapi.MediaType(res) == "application/json" { // a model that does not stream
+			raw, err := p.Body(ctx, res)
+			if err != nil {
+				return err
+			}
+			return a.whole(raw)
 		}
-		return a.End(err)
-	}
-	defer res.Body.Close()
-	return a.End(p.api.Events(ctx, res, func(data []byte) (bool, error) {
-		if bytes.HasPrefix(data, []byte("[DONE]")) {
-			return false, a.done()
-		}
-		return true, a.event(data)
-	}))
+		return p.Events(ctx, res, func(data []byte) (bool, error) {
+			if bytes.HasPrefix(data, []byte("[DONE]")) {
+				return false, a.done()
+			}
+			return true, a.event(data)
+		})
+	})
 }

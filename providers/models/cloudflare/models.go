@@ -20,15 +20,7 @@ var kinds = map[string][]models.Kind{
 // Models asks the API for what it has, with prices: those that are known
 // exactly, else those that it states, in whole cents for many models.
 func (p *Provider) Models(ctx context.Context) ([]models.Model, error) {
-	res, err := p.api.Get(ctx, "/models/search?per_page=1000")
-	if err != nil {
-		return nil, err
-	}
-	raw, err := p.api.Body(ctx, res)
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
+	type search struct {
 		Result []struct {
 			Name string `json:"name"`
 			Task struct {
@@ -37,28 +29,23 @@ func (p *Provider) Models(ctx context.Context) ([]models.Model, error) {
 			Properties []property `json:"properties"`
 		} `json:"result"`
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, httpapi.NotAnAnswer(err)
-	}
-	all := []models.Model{}
-	for _, m := range list.Result {
-		can, ok := kinds[m.Task.Name]
-		if !ok {
-			continue
+	return httpapi.List(ctx, &p.API, "/models/search?per_page=1000", func(list search) (all []models.Model) {
+		for _, m := range list.Result {
+			can, ok := kinds[m.Task.Name]
+			if !ok {
+				continue
+			}
+			model := models.Model{Name: m.Name, Kinds: can}
+			for _, property := range m.Properties {
+				property.describe(&model)
+			}
+			if known := models.PriceOf(m.Name); known != nil {
+				model.Price = known
+			}
+			all = append(all, model)
 		}
-		model := models.Model{Name: m.Name, Kinds: can}
-		for _, property := range m.Properties {
-			property.describe(&model)
-		}
-		if known := models.PriceOf(m.Name); known != nil {
-			model.Price = known
-		}
-		all = append(all, model)
-	}
-	if len(all) == 0 {
-		all = append(all, models.Model{Name: "*"})
-	}
-	return all, nil
+		return all
+	})
 }
 
 type property struct {

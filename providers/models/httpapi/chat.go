@@ -14,6 +14,7 @@ type ChatEvent struct {
 	Choices []struct {
 		Index        int    `json:"index"`
 		Delta        Delta  `json:"delta"`
+		Message      Delta  `json:"message"` // of a whole response; see [ChatEvent.Whole]
 		Text         string `json:"text"`
 		FinishReason string `json:"finish_reason"`
 	} `json:"choices"`
@@ -42,6 +43,17 @@ func (d Delta) Chunk() models.Chunk {
 
 // Failed reports whether e is an error.
 func (e *ChatEvent) Failed() bool { return e.Error != nil && string(e.Error) != "null" }
+
+// Whole makes e, which is a whole response, an event that has all of it.
+func (e *ChatEvent) Whole() {
+	for i := range e.Choices {
+		c := &e.Choices[i]
+		for j := range c.Message.ToolCalls { // which need no indices
+			c.Message.ToolCalls[j].Index = j
+		}
+		c.Delta = c.Message
+	}
+}
 
 // Add passes e on.
 func (s *Stream) Add(e ChatEvent) error {

@@ -24,9 +24,11 @@ import (
 type API struct {
 	// Target is the server's URL, without a slash at the end.
 	Target string
-	// Key is sent as the bearer token; empty sends none. It is taken out of
-	// every error; see package scrub.
+	// Key is sent as the bearer token, or as Sign has it; empty sends none. It
+	// is taken out of every error; see package scrub.
 	Key string
+	// Sign, if set, adds the key to a request, and what else the API wants.
+	Sign func(header http.Header, key string)
 	// KeyName is what the user calls the key, such as OPENAI_API_KEY.
 	KeyName string
 	// Client sends the requests of Post and Get; see [Client].
@@ -96,23 +98,32 @@ func transport() *http.Transport {
 // Post sends a JSON body to path, which begins with a slash, and returns the
 // response, whose status is good. The caller closes its body.
 func (a *API) Post(ctx context.Context, path string, body []byte) (*http.Response, error) {
-	return a.do(ctx, http.MethodPost, path, bytes.NewReader(body))
+	return a.Send(ctx, path, "application/json", body)
+}
+
+// Send is Post with a body of this media type.
+func (a *API) Send(ctx context.Context, path, mediaType string, body []byte) (*http.Response, error) {
+	return a.do(ctx, http.MethodPost, path, mediaType, bytes.NewReader(body))
 }
 
 // Get asks for path.
 func (a *API) Get(ctx context.Context, path string) (*http.Response, error) {
-	return a.do(ctx, http.MethodGet, path, nil)
+	return a.do(ctx, http.MethodGet, path, "", nil)
 }
 
-func (a *API) do(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+func (a *API) do(ctx context.Context, method, path, mediaType string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, a.Target+path, body)
 	if err != nil {
 		return nil, fsys.E(fsys.Invalid, "the server's URL cannot be asked for "+a.Redact(path))
 	}
+	r.Header.Set("User-Agent", "agent9")
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", mediaType)
 	}
-	if a.Key != "" {
+	switch {
+	case a.Sign != nil:
+		a.Sign(r.Header, a.Key)
+	case a.Key != "":
 		r.Header.Set("Authorization", "Bearer "+a.Key)
 	}
 	res, err := a.Client.Do(r)

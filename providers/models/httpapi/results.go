@@ -56,9 +56,9 @@ func packed(numbers []float32) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// Picture is the chunk of one picture, which is the whole response.
-func Picture(data []byte, used models.Usage) models.Chunk {
-	return models.Chunk{Usage: &used, Result: data, Type: http.DetectContentType(data)}
+// Picture gives one, which is the whole response.
+func (s *Stream) Picture(used models.Usage, data []byte) (models.Usage, error) {
+	return s.Give(used, data, http.DetectContentType(data))
 }
 
 // OneLine returns a JSON value without the white space between its parts.

@@ -14,31 +14,18 @@ import (
 // Models asks the server for what it has, and what each model can do. What it
 // does not tell in time is not known of a model.
 func (p *Provider) Models(ctx context.Context) ([]models.Model, error) {
-	res, err := p.api.Get(ctx, "/api/tags")
-	if err != nil {
-		return nil, err
-	}
-	raw, err := p.api.Body(ctx, res)
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
+	type tags struct {
 		Models []struct {
 			Name   string `json:"name"`
 			Digest string `json:"digest"`
 		} `json:"models"`
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, httpapi.NotAnAnswer(err)
-	}
-	all := []models.Model{}
-	for _, m := range list.Models {
-		all = append(all, p.show(ctx, m.Name, m.Name+" "+m.Digest).Named(m.Name))
-	}
-	if len(all) == 0 {
-		all = append(all, models.Model{Name: "*"}) // what is pulled later
-	}
-	return all, nil
+	return httpapi.List(ctx, &p.API, "/api/tags", func(list tags) (all []models.Model) {
+		for _, m := range list.Models {
+			all = append(all, p.show(ctx, m.Name, m.Name+" "+m.Digest).Named(m.Name))
+		}
+		return all
+	})
 }
 
 // show returns what is known of a model, which is asked for once.
@@ -49,13 +36,13 @@ func (p *Provider) show(ctx context.Context, name, version string) models.Model 
 	if ok || ctx.Err() != nil {
 		return m
 	}
-	res, err := p.api.Post(ctx, "/api/show", fsys.Line(struct {
+	res, err := p.Post(ctx, "/api/show", fsys.Line(struct {
 		Model string `json:"model"`
 	}{name}))
 	if err != nil {
 		return m
 	}
-	raw, err := p.api.Body(ctx, res)
+	raw, err := p.Body(ctx, res)
 	if err != nil {
 		return m
 	}

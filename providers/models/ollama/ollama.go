@@ -24,18 +24,11 @@ import (
 // BaseURL is where Ollama listens if nobody told it otherwise.
 const BaseURL = "http://127.0.0.1:11434"
 
-// Config says which server to ask.
-type Config struct {
-	BaseURL string // empty is BaseURL
-	// Key is for a server behind one, which OLLAMA_API_KEY has unless KeyName
-	// says otherwise.
-	Key     string
-	KeyName string
-}
+// Config says which server to ask. It is free.
+type Config = httpapi.Config
 
 type Provider struct {
-	api  httpapi.API
-	info models.Info
+	*httpapi.Provider
 
 	mu    sync.Mutex
 	shown map[string]models.Model // by name and digest
@@ -48,51 +41,37 @@ var (
 
 // New returns a Provider. It does not ask the server.
 func New(c Config) (*Provider, error) {
-	if c.BaseURL == "" {
-		c.BaseURL = BaseURL
-	}
-	u, err := httpapi.Base(c.BaseURL, "", "ollama", BaseURL)
+	c.Free = true
+	api, err := httpapi.Open(c, httpapi.Driver{Name: "ollama", BaseURL: BaseURL, KeyName: "OLLAMA_API_KEY", Kinds: []models.Kind{models.Chat, models.Complete, models.Embeddings}})
 	if err != nil {
 		return nil, err
 	}
-	if c.KeyName == "" {
-		c.KeyName = "OLLAMA_API_KEY"
-	}
-	return &Provider{
-		api: httpapi.API{Target: u.String(), Key: c.Key, KeyName: c.KeyName, Client: httpapi.Client()},
-		info: models.Info{
-			Driver: "ollama",
-			Target: u.String(),
-			Kinds:  []models.Kind{models.Chat, models.Complete, models.Embeddings},
-			Free:   true,
+	p := &Provider{Provider: api, shown: make(map[string]models.Model)}
+	p.Work = httpapi.Work{
+		models.Chat: func(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+			return p.stream(ctx, s, "/api/chat", chat)
 		},
-		shown: make(map[string]models.Model),
-	}, nil
-}
-
-func (p *Provider) Info() models.Info { return p.info }
-
-func (p *Provider) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	switch req.Kind {
-	case models.Chat:
-		return p.stream(ctx, "/api/chat", chat, req, emit)
-	case models.Complete:
-		return p.stream(ctx, "/api/generate", generate, req, emit)
-	case models.Embeddings:
-		return p.embed(ctx, req, emit)
+		models.Complete: func(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+			return p.stream(ctx, s, "/api/generate", generate)
+		},
+		models.Embeddings: p.embed,
 	}
-	return models.Usage{}, fsys.E(fsys.Unsupported, "this driver cannot do "+string(req.Kind))
+	return p, nil
 }
 
 // event is one line of an answer.
 type event struct {
-	Model    string  `json:"model"`
-	Message  message `json:"message"`  // of a chat
-	Response string  `json:"response"` // of a completion
-	Thinking string  `json:"thinking"`
-	Done     bool    `json:"done"`
-	Reason   string  `json:"done_reason"`
-	Error    string  `json:"error"`
+	Model   string   `json:"model"`
+	Message struct { // of a chat
+		Content   string             `json:"content"`
+		Thinking  string             `json:"thinking"`
+		ToolCalls []httpapi.ToolCall `json:"tool_calls"`
+	} `json:"message"`
+	Response string `json:"response"` // of a completion
+	Thinking string `json:"thinking"`
+	Done     bool   `json:"done"`
+	Reason   string `json:"done_reason"`
+	Error    string `json:"error"`
 	counts
 }
 
@@ -102,24 +81,19 @@ type counts struct {
 	Eval   int64 `json:"eval_count"`
 }
 
-func (p *Provider) stream(ctx context.Context, path string, translate func(models.Request) (models.Body, error), req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	body, err := translate(req)
+func (p *Provider) stream(ctx context.Context, s *httpapi.Stream, path string, translate func(models.Request) (models.Body, error)) (models.Usage, error) {
+	body, err := translate(s.Req)
 	if err != nil {
 		return models.Usage{}, err
 	}
-	res, err := p.api.Post(ctx, path, body.Bytes())
-	if err != nil {
-		return httpapi.Unanswered(ctx, req, err), err
-	}
-	defer res.Body.Close()
-	s := &httpapi.Stream{Req: req, Emit: emit}
-	return s.End(p.follow(ctx, res, s))
+	res, err := p.Post(ctx, path, body.Bytes())
+	return s.Answer(ctx, res, err, func() error { return p.follow(ctx, res, s) })
 }
 
 // follow passes the lines of res on until the last.
 func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.Stream) error {
 	calls := 0
-	return p.api.Lines(ctx, res, func(line []byte) (more bool, err error) {
+	return p.Lines(ctx, res, func(line []byte) (more bool, err error) {
 		if len(line) == 0 {
 			return true, nil
 		}
@@ -128,11 +102,11 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.St
 			return false, httpapi.NotAnAnswer(err)
 		}
 		if e.Error != "" {
-			return false, p.api.BrokeOff(fsys.Unavailable, line)
+			return false, p.BrokeOff(fsys.Unavailable, line)
 		}
 		c := models.Chunk{Text: e.Message.Content + e.Response, Reasoning: e.Message.Thinking + e.Thinking}
 		for _, call := range e.Message.ToolCalls {
-			c.ToolCalls = append(c.ToolCalls, call.openai(calls))
+			c.ToolCalls = append(c.ToolCalls, call.OpenAI(calls))
 			calls++
 		}
 		s.Model = e.Model
@@ -173,30 +147,14 @@ func finish(reason string, calls int) string {
 }
 
 // embed asks for vectors.
-func (p *Provider) embed(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	body := req.Body.Delete("encoding_format").Delete("user")
-	res, err := p.api.Post(ctx, "/api/embed", body.Bytes())
-	if err != nil {
-		return httpapi.Unanswered(ctx, req, err), err
-	}
-	used := models.Estimate(req, 0)
-	raw, err := p.api.Body(ctx, res)
-	if err != nil {
-		return used, err
-	}
-	var r struct {
-		Embeddings []json.RawMessage `json:"embeddings"`
-		counts
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return used, httpapi.NotAnAnswer(err)
-	}
-	if r.Prompt > 0 {
-		used = models.Usage{Input: r.Prompt}
-	}
-	result, err := httpapi.Embeddings(req, r.Embeddings, used)
-	if err != nil {
-		return used, err
-	}
-	return used, emit(models.Chunk{Usage: &used, Result: result})
+func (p *Provider) embed(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+	body := s.Req.Body.Delete("encoding_format").Delete("user")
+	return s.Vectors(ctx, "/api/embed", body, func(raw []byte) ([]json.RawMessage, int64, error) {
+		var r struct {
+			Embeddings []json.RawMessage `json:"embeddings"`
+			counts
+		}
+		err := json.Unmarshal(raw, &r)
+		return r.Embeddings, r.Prompt, err
+	})
 }

@@ -4,10 +4,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"agent9/fsys"
 	"agent9/providers/models"
+	"agent9/providers/models/httpapi"
 )
 
 // message is one in Ollama's form.
@@ -22,20 +22,13 @@ type message struct {
 }
 
 type toolCall struct {
-	ID       string `json:"id,omitempty"`
-	Function struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	} `json:"function"`
+	ID       string   `json:"id,omitempty"`
+	Function function `json:"function"`
 }
 
-// openai returns c as the call of this index.
-func (c toolCall) openai(index int) models.ToolCall {
-	id := c.ID
-	if id == "" {
-		id = "call_" + strconv.Itoa(index)
-	}
-	return models.ToolCall{Index: index, ID: id, Type: "function", Function: models.ToolFunction{Name: c.Function.Name, Arguments: string(c.Function.Arguments)}}
+type function struct {
+	Name      string          `json:"name"`
+	Arguments json.RawMessage `json:"arguments"`
 }
 
 // options are OpenAI's fields that Ollama has among its options, and their
@@ -87,34 +80,24 @@ func common(req models.Request) (models.Body, error) {
 
 // formatted translates response_format and reasoning_effort.
 func formatted(req models.Request, body models.Body) (models.Body, error) {
-	var format struct {
-		Type   string `json:"type"`
-		Schema struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
-	}
-	if raw := req.Body.Get("response_format"); raw != nil && json.Unmarshal(raw, &format) != nil {
-		return body, fsys.E(fsys.Invalid, "response_format must be an object with a type")
+	kind, schema, err := httpapi.Format(req.Body.Get("response_format"))
+	if err != nil {
+		return body, err
 	}
 	switch {
-	case format.Type == "json_object":
+	case kind == "json_object":
 		body = body.Set("format", "json")
-	case format.Type == "json_schema" && format.Schema.Schema != nil:
-		body = body.Set("format", format.Schema.Schema)
-	case format.Type != "" && format.Type != "text":
+	case kind == "json_schema" && schema != nil:
+		body = body.Set("format", schema)
+	case kind != "" && kind != "text":
 		return body, fsys.E(fsys.Invalid, "response_format is text, json_object, or json_schema with a schema")
 	}
-	var effort string
-	if raw := req.Body.Get("reasoning_effort"); raw != nil && json.Unmarshal(raw, &effort) != nil {
-		return body, fsys.E(fsys.Invalid, "reasoning_effort must be a string")
-	}
-	switch effort {
-	case "":
-	case "none":
+	switch effort, err := httpapi.Effort(req.Body.Get("reasoning_effort")); {
+	case err != nil:
+		return body, err
+	case effort == "none":
 		body = body.Set("think", false)
-	case "minimal":
-		body = body.Set("think", "low")
-	default:
+	case effort != "":
 		body = body.Set("think", effort)
 	}
 	return body, nil
@@ -130,61 +113,32 @@ func chat(req models.Request) (models.Body, error) {
 	if err != nil {
 		return body, err
 	}
-	var list []struct {
-		Role      string            `json:"role"`
-		Content   json.RawMessage   `json:"content"`
-		Reasoning string            `json:"reasoning_content"`
-		ToolCalls []models.ToolCall `json:"tool_calls"`
-		ToolID    string            `json:"tool_call_id"`
-	}
-	if json.Unmarshal(req.Body.Get("messages"), &list) != nil {
-		return body, fsys.E(fsys.Invalid, "messages must be an array of objects with a role and content")
+	list, err := httpapi.Messages(req)
+	if err != nil {
+		return body, err
 	}
 	var messages []message
 	names := map[string]string{} // of tools, by the call's id
-	for i, m := range list {
-		out := message{Role: m.Role, Content: req.Messages[i].Text, Thinking: m.Reasoning, ToolID: m.ToolID, ToolName: names[m.ToolID]}
+	for _, m := range list {
+		out := message{Role: m.Role, Content: m.Text, Thinking: m.Reasoning, ToolID: m.CallID, ToolName: names[m.CallID]}
 		if m.Role == "developer" {
 			out.Role = "system"
 		}
-		if out.Images, err = images(m.Content); err != nil {
+		if out.Images, err = images(m.Parts); err != nil {
 			return body, err
 		}
-		for _, c := range m.ToolCalls {
-			names[c.ID] = c.Function.Name
-			call := toolCall{ID: c.ID}
-			call.Function.Name = c.Function.Name
-			call.Function.Arguments = json.RawMessage(c.Function.Arguments)
-			if c.Function.Arguments == "" {
-				call.Function.Arguments = json.RawMessage("{}")
-			}
-			if !json.Valid(call.Function.Arguments) {
-				return body, fsys.E(fsys.Invalid, "the arguments of the tool call "+c.ID+" are not JSON")
-			}
-			out.ToolCalls = append(out.ToolCalls, call)
+		for _, c := range m.Calls {
+			names[c.ID] = c.Name
+			out.ToolCalls = append(out.ToolCalls, toolCall{c.ID, function{c.Name, c.Arguments}})
 		}
 		messages = append(messages, out)
 	}
 	return body.Set("messages", messages), nil
 }
 
-// images returns the pictures in the content of a message, in base64.
-func images(content json.RawMessage) ([]string, error) {
-	var parts []struct {
-		Type  string          `json:"type"`
-		Image json.RawMessage `json:"image_url"`
-	}
-	if len(content) == 0 || content[0] != '[' {
-		return nil, nil
-	}
-	if json.Unmarshal(content, &parts) != nil {
-		return nil, fsys.E(fsys.Invalid, "content must be a text or an array of parts")
-	}
-	var list []string
+// images returns the pictures among parts, in base64.
+func images(parts []httpapi.Part) (list []string, err error) {
 	for _, p := range parts {
-		var image struct {
-			URL string `json:"url"`
-		}
 		switch p.Type {
 		case "text":
 			continue
@@ -192,10 +146,7 @@ func images(content json.RawMessage) ([]string, error) {
 		default:
 			return nil, fsys.E(fsys.Invalid, "ollama takes text and pictures, not "+p.Type)
 		}
-		if json.Unmarshal(p.Image, &image.URL) != nil && json.Unmarshal(p.Image, &image) != nil {
-			return nil, fsys.E(fsys.Invalid, "image_url must be an object with a url")
-		}
-		_, data, err := models.DataURL(image.URL)
+		_, data, err := models.DataURL(p.URL)
 		if err != nil {
 			return nil, fsys.E(fsys.Invalid, "ollama takes pictures as data: URLs only, data:TYPE;base64,TEXT")
 		}

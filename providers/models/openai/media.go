@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,12 +22,12 @@ type mediaUsage struct {
 }
 
 // image asks for pictures.
-func (p *Provider) image(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	body := req.Body.Delete("stream").Delete("partial_images")
-	if strings.HasPrefix(req.Model, "dall-e") && !body.Has("response_format") {
+func (p *Provider) image(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+	body := s.Req.Body.Delete("stream").Delete("partial_images")
+	if strings.HasPrefix(s.Req.Model, "dall-e") && !body.Has("response_format") {
 		body = body.Set("response_format", "b64_json") // else an address that expires
 	}
-	raw, _, used, err := p.fetch(ctx, req, "images/generations", "application/json", body.Bytes())
+	raw, _, used, err := s.Whole(ctx, "/images/generations", "application/json", body.Bytes())
 	if err != nil {
 		return used, err
 	}
@@ -43,33 +44,30 @@ func (p *Provider) image(ctx context.Context, req models.Request, emit func(mode
 		used = models.Usage{Input: r.Usage.Input, Output: r.Usage.Output}
 	}
 	if len(r.Data) == 1 && len(r.Data[0].Base64) > 0 {
-		return used, emit(httpapi.Picture(r.Data[0].Base64, used))
+		return s.Picture(used, r.Data[0].Base64)
 	}
-	return used, emit(models.Chunk{Usage: &used, Result: httpapi.OneLine(raw)})
+	return s.Give(used, httpapi.OneLine(raw), "")
 }
 
 // speak asks for a sound.
-func (p *Provider) speak(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	raw, kind, used, err := p.fetch(ctx, req, "audio/speech", "application/json", req.Body.Delete("stream").Delete("stream_format").Bytes())
+func (p *Provider) speak(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+	raw, kind, used, err := s.Whole(ctx, "/audio/speech", "application/json", s.Req.Body.Delete("stream").Delete("stream_format").Bytes())
 	if err != nil {
 		return used, err
 	}
 	if kind == "application/json" || len(raw) == 0 {
 		return used, fsys.E(fsys.Unavailable, "the server gave no sound")
 	}
-	if kind == "" {
-		kind = "application/octet-stream"
-	}
-	return used, emit(models.Chunk{Usage: &used, Result: raw, Type: kind})
+	return s.Give(used, raw, cmp.Or(kind, "application/octet-stream"))
 }
 
 // transcribe asks for the text of a sound.
-func (p *Provider) transcribe(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	mediaType, form, err := form(req)
+func (p *Provider) transcribe(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+	mediaType, form, err := form(s.Req)
 	if err != nil {
 		return models.Usage{}, err
 	}
-	raw, kind, used, err := p.fetch(ctx, req, "audio/transcriptions", mediaType, form)
+	raw, kind, used, err := s.Whole(ctx, "/audio/transcriptions", mediaType, form)
 	if err != nil {
 		return used, err
 	}
@@ -82,24 +80,14 @@ func (p *Provider) transcribe(ctx context.Context, req models.Request, emit func
 	} else {
 		raw, kind = httpapi.OneLine(raw), ""
 	}
-	used = models.Estimate(req, len(r.Text))
+	used = models.Estimate(s.Req, len(r.Text))
 	if r.Usage != nil {
 		used = models.Usage{Input: r.Usage.Input, Output: r.Usage.Output}
 	}
-	if err := emit(models.Chunk{Text: r.Text, Finish: "stop"}); err != nil {
+	if err := s.Emit(models.Chunk{Text: r.Text, Finish: "stop"}); err != nil {
 		return used, err
 	}
-	return used, emit(models.Chunk{Usage: &used, Result: raw, Type: kind})
-}
-
-// fetch returns a whole response and its media type.
-func (p *Provider) fetch(ctx context.Context, req models.Request, path, mediaType string, body []byte) ([]byte, string, models.Usage, error) {
-	res, err := p.send(ctx, path, mediaType, body)
-	if err != nil {
-		return nil, "", httpapi.Unanswered(ctx, req, err), err
-	}
-	raw, err := p.api.Body(ctx, res)
-	return raw, httpapi.MediaType(res), models.Estimate(req, 0), err
+	return s.Give(used, raw, kind)
 }
 
 // form returns the fields of a request as a form with a file. A list becomes a
@@ -119,7 +107,7 @@ func form(req models.Request) (mediaType string, body []byte, err error) {
 			list = []json.RawMessage{value}
 		}
 		for _, v := range list {
-			if err := w.WriteField(field, plain(v)); err != nil {
+			if err := w.WriteField(field, httpapi.Text(v)); err != nil {
 				return "", nil, fmt.Errorf("a form in memory: %w", err)
 			}
 		}
@@ -132,13 +120,4 @@ func form(req models.Request) (mediaType string, body []byte, err error) {
 		err = w.Close()
 	}
 	return w.FormDataContentType(), buf.Bytes(), err
-}
-
-// plain is a value without the quotes of a string.
-func plain(v json.RawMessage) string {
-	var text string
-	if json.Unmarshal(v, &text) == nil {
-		return text
-	}
-	return string(v)
 }

@@ -2,25 +2,15 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"io"
-	"net/http"
-	"slices"
 	"strings"
 
-	"agent9/fsys"
 	"agent9/providers/models"
+	"agent9/providers/models/httpapi"
 )
 
 // Models asks the server for its list.
 func (p *Provider) Models(ctx context.Context) ([]models.Model, error) {
-	var res *http.Response
-	err := p.client.Get(ctx, "models", nil, &res)
-	if err = p.api.Explain(ctx, res, err); err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	var list struct {
+	type list struct {
 		Data []struct {
 			ID      string `json:"id"`
 			OwnedBy string `json:"owned_by"`
@@ -28,32 +18,22 @@ func (p *Provider) Models(ctx context.Context) ([]models.Model, error) {
 			MaxLen  int    `json:"max_model_len"`
 		} `json:"data"`
 	}
-	raw, err := io.ReadAll(io.LimitReader(res.Body, 8<<20))
-	if err == nil {
-		err = json.Unmarshal(raw, &list)
-	}
-	if err != nil {
-		return nil, &fsys.Error{Code: fsys.Unavailable, Reason: "the server's list of models is not one", Err: err}
-	}
-	all := []models.Model{}
-	anyName := len(list.Data) == 0
-	for _, m := range list.Data {
-		if m.ID == "" || slices.ContainsFunc(all, func(o models.Model) bool { return o.Name == m.ID }) {
-			continue
+	return httpapi.List(ctx, &p.API, "/models", func(list list) (all []models.Model) {
+		anyName := false
+		for _, m := range list.Data {
+			model := models.Model{Name: m.ID, Context: max(m.Context, m.MaxLen), Kinds: kinds(m.ID)}
+			if p.priced {
+				model.Price = models.PriceOf(m.ID)
+			}
+			all = append(all, model)
+			// llama.cpp serves the one model that it has under every name.
+			anyName = anyName || m.OwnedBy == "llamacpp"
 		}
-		model := models.Model{Name: m.ID, Context: max(m.Context, m.MaxLen), Kinds: kinds(m.ID)}
-		if p.priced {
-			model.Price = models.PriceOf(m.ID)
+		if anyName {
+			all = append(all, models.Model{Name: "*"})
 		}
-		all = append(all, model)
-		// llama.cpp serves the one model that it has under every name.
-		anyName = anyName || m.OwnedBy == "llamacpp"
-	}
-	if anyName {
-		// Also a server that lists nothing, and may load what is asked for.
-		all = append(all, models.Model{Name: "*"})
-	}
-	return all, nil
+		return all
+	})
 }
 
 // special has parts of names that tell what a model is for, where that is not

@@ -14,41 +14,19 @@
 package openai
 
 import (
-	"bytes"
 	"context"
-	"net/http"
-	"slices"
+	"net/url"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-
-	"agent9/fsys"
 	"agent9/providers/models"
 	"agent9/providers/models/httpapi"
 )
 
-// Config says which server to ask.
-type Config struct {
-	// BaseURL is where the API is, such as https://api.openai.com/v1. With no
-	// path, /v1 is meant.
-	BaseURL string
-	// Key is sent as the bearer token; empty sends none.
-	Key string
-	// KeyName is what the user calls the key, such as OPENAI_API_KEY, for
-	// messages about it.
-	KeyName string
-	// Free says that the work costs nothing.
-	Free bool
-	// Kinds are the kinds of work that the server does; nil is all of
-	// OpenAI's.
-	Kinds []models.Kind
-}
+// Config says which server to ask, which has to be given.
+type Config = httpapi.Config
 
 type Provider struct {
-	client openai.Client
-	api    httpapi.API
+	*httpapi.Provider
 	priced bool // its models have OpenAI's prices
-	info   models.Info
 }
 
 var (
@@ -61,68 +39,35 @@ const official = "api.openai.com"
 
 // New returns a Provider. It does not ask the server.
 func New(c Config) (*Provider, error) {
-	u, err := httpapi.Base(c.BaseURL, "/v1", "openai", "https://api.openai.com/v1")
+	api, err := httpapi.Open(c, httpapi.Driver{Name: "openai", Example: "https://" + official + "/v1", Path: "/v1", KeyName: "OPENAI_API_KEY", Kinds: models.Kinds})
 	if err != nil {
 		return nil, err
 	}
-	if c.KeyName == "" {
-		c.KeyName = "OPENAI_API_KEY"
-	}
-	if c.Kinds == nil {
-		c.Kinds = models.Kinds
-	}
-	// The options are given one by one, without the library's own look at the
-	// environment: two providers may have different servers and keys.
-	options := []option.RequestOption{
-		option.WithBaseURL(u.String()),
-		option.WithHTTPClient(httpapi.Client()),
-		option.WithMaxRetries(0), // a retry is decided by who pays for it
-	}
-	if c.Key != "" {
-		options = append(options, option.WithAPIKey(c.Key))
-	}
-	return &Provider{
-		client: openai.Client{Options: options},
-		api:    httpapi.API{Target: u.String(), Key: c.Key, KeyName: c.KeyName},
-		priced: u.Hostname() == official,
-		info: models.Info{
-			Driver: "openai",
-			Target: u.String(),
-			Kinds:  slices.Clone(c.Kinds),
-			Free:   c.Free,
+	at, err := url.Parse(api.Target)
+	p := &Provider{api, err == nil && at.Hostname() == official}
+	p.Work = httpapi.Work{
+		models.Chat: func(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+			return p.text(ctx, s, "/chat/completions")
 		},
-	}, nil
+		models.Complete: func(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+			return p.text(ctx, s, "/completions")
+		},
+		models.Embeddings: func(ctx context.Context, s *httpapi.Stream) (models.Usage, error) {
+			return p.whole(ctx, s, "/embeddings")
+		},
+		models.Image:      p.image,
+		models.Transcribe: p.transcribe,
+		models.Speak:      p.speak,
+	}
+	return p, nil
 }
 
-func (p *Provider) Info() models.Info { return p.info }
-
-func (p *Provider) Run(ctx context.Context, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	if !slices.Contains(p.info.Kinds, req.Kind) {
-		return models.Usage{}, fsys.E(fsys.Unsupported, "this provider cannot do "+string(req.Kind))
+func (p *Provider) text(ctx context.Context, s *httpapi.Stream, path string) (models.Usage, error) {
+	s.Req.Body = p.bounded(path, s.Req)
+	if s.Req.NoStream {
+		return p.whole(ctx, s, path)
 	}
-	switch req.Kind {
-	case models.Chat:
-		return p.text(ctx, "chat/completions", req, emit)
-	case models.Complete:
-		return p.text(ctx, "completions", req, emit)
-	case models.Embeddings:
-		return p.whole(ctx, "embeddings", req, emit)
-	case models.Image:
-		return p.image(ctx, req, emit)
-	case models.Transcribe:
-		return p.transcribe(ctx, req, emit)
-	case models.Speak:
-		return p.speak(ctx, req, emit)
-	}
-	return models.Usage{}, fsys.E(fsys.Unsupported, "this driver cannot do "+string(req.Kind))
-}
-
-func (p *Provider) text(ctx context.Context, path string, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
-	req.Body = p.bounded(path, req)
-	if req.NoStream {
-		return p.whole(ctx, path, req, emit)
-	}
-	return p.stream(ctx, path, req, emit)
+	return p.stream(ctx, s, path)
 }
 
 // bounded returns the body of req with its bound, if that is not in it as it
@@ -132,25 +77,8 @@ func (p *Provider) bounded(path string, req models.Request) models.Body {
 	if req.MaxOutput == 0 || req.Names("max_tokens") || req.Names("max_completion_tokens") {
 		return req.Body
 	}
-	if p.priced && path == "chat/completions" {
+	if p.priced && path == "/chat/completions" {
 		return req.Body.Set("max_completion_tokens", req.MaxOutput)
 	}
 	return req.Body.Set("max_tokens", req.MaxOutput)
-}
-
-// post sends a body of JSON and returns the response, whose status is good.
-func (p *Provider) post(ctx context.Context, path string, body models.Body) (*http.Response, error) {
-	return p.send(ctx, path, "application/json", body.Bytes())
-}
-
-func (p *Provider) send(ctx context.Context, path, mediaType string, body []byte) (*http.Response, error) {
-	var res *http.Response
-	err := p.client.Post(ctx, path, nil, &res, option.WithRequestBody(mediaType, bytes.NewReader(body)))
-	if err := p.api.Explain(ctx, res, err); err != nil {
-		return nil, err
-	}
-	if res == nil {
-		return nil, fsys.E(fsys.Unavailable, "the server gave no response")
-	}
-	return res, nil
 }

@@ -286,7 +286,7 @@ func TestRefusals(t *testing.T) {
 		{`raw data: {"error":{"message":"overloaded"}}` + "\n\n", fsys.Unavailable, "the server broke off: overloaded"},
 		{"raw data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n", fsys.Unavailable, "the server ended the answer in the middle"},
 		{"raw data: nonsense\n\n", fsys.Unavailable, "the server streams something that is not an answer"},
-		{"cut", fsys.Unavailable, p.info.Target + ": the server ended the connection in the middle"},
+		{"cut", fsys.Unavailable, p.Info().Target + ": the server ended the connection in the middle"},
 	} {
 		_, usage, err := run(t, p, models.Ask("", c.say))
 		if err == nil || fsys.CodeOf(err) != c.code || fsys.ReasonOf(err) != c.reason {

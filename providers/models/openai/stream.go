@@ -15,9 +15,9 @@ import (
 
 // stream asks for an answer in pieces, and for its usage, whatever other options req
 // has: without it nobody knows what it cost.
-func (p *Provider) stream(ctx context.Context, path string, req models.Request, emit func(models.Chunk) error) (models.Usage, error) {
+func (p *Provider) stream(ctx context.Context, s *httpapi.Stream, path string) (models.Usage, error) {
 	const options = "stream_options"
-	body := req.Body.Set("stream", true)
+	body := s.Req.Body.Set("stream", true)
 	asked := map[string]json.RawMessage{}
 	ours := !body.Has(options) || json.Unmarshal(body.Get(options), &asked) == nil
 	if ours { // else the server says what is wrong with them
@@ -27,25 +27,20 @@ func (p *Provider) stream(ctx context.Context, path string, req models.Request, 
 		asked["include_usage"] = json.RawMessage("true")
 		body = body.Set(options, asked)
 	}
-	res, err := p.post(ctx, path, body)
+	res, err := p.Post(ctx, path, body.Bytes())
 	if r := (*httpapi.Refusal)(nil); ours && errors.As(err, &r) && r.Status < 500 && strings.Contains(r.Message, options) {
 		// A server that does not know it, and has done nothing yet.
-		res, err = p.post(ctx, path, body.Delete(options))
+		res, err = p.Post(ctx, path, body.Delete(options).Bytes())
 	}
-	if err != nil {
-		return httpapi.Unanswered(ctx, req, err), err
+	if err == nil && httpapi.MediaType(res) == "application/json" {
+		return p.take(ctx, s, res)
 	}
-	if httpapi.MediaType(res) == "application/json" {
-		return p.take(ctx, req, res, emit)
-	}
-	defer res.Body.Close()
-	s := &httpapi.Stream{Req: req, Emit: emit}
-	return s.End(p.follow(ctx, res, s))
+	return s.Answer(ctx, res, err, func() error { return p.follow(ctx, res, s) })
 }
 
 // follow passes the events of res on until the last.
 func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.Stream) error {
-	return p.api.Events(ctx, res, func(data []byte) (more bool, err error) {
+	return p.Events(ctx, res, func(data []byte) (more bool, err error) {
 		if bytes.HasPrefix(data, []byte("[DONE]")) {
 			s.Done = true
 			return false, nil
@@ -55,7 +50,7 @@ func (p *Provider) follow(ctx context.Context, res *http.Response, s *httpapi.St
 			return false, &fsys.Error{Code: fsys.Unavailable, Reason: "the server streams something that is not an answer", Err: err}
 		}
 		if e.Failed() {
-			return false, p.api.BrokeOff(fsys.Unavailable, data)
+			return false, p.BrokeOff(fsys.Unavailable, data)
 		}
 		return true, s.Add(e)
 	})
