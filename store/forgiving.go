@@ -51,14 +51,14 @@ func (s forgivingSnapshot) List(ctx context.Context, prefix, after string, n int
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return Page(n, func(f func(string, []byte) bool) error { return forgivingBase(s.base).Range(prefix, after, f) })
+	return Page(n, func(f func(string, []byte) bool) error { return forgivingBase(s.base).Range(ctx, prefix, after, f) })
 }
 
 func (s forgivingSnapshot) Scan(ctx context.Context, prefix, after string, f func(key string, value []byte) bool) error {
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	return forgivingBase(s.base).Range(prefix, after, f)
+	return forgivingBase(s.base).Range(ctx, prefix, after, f)
 }
 
 // forgivingTx is a Tx that does not fail because of a record that is damaged.
@@ -78,11 +78,11 @@ func (t forgivingTx) Lend(ctx context.Context, key string, f func([]byte) error)
 	return err
 }
 
-func (t forgivingTx) List(_ context.Context, prefix, after string, n int) ([]Pair, error) {
+func (t forgivingTx) List(ctx context.Context, prefix, after string, n int) ([]Pair, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	under := func(f func(string, []byte) bool) error { return forgivingBase(t.base).Range(prefix, after, f) }
+	under := func(f func(string, []byte) bool) error { return forgivingBase(t.base).Range(ctx, prefix, after, f) }
 	return Page(n, func(f func(string, []byte) bool) error {
 		return t.read(Merge(t.changes, prefix, after, under, f))
 	})

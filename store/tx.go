@@ -21,13 +21,14 @@ const (
 )
 
 // A Base is the committed state under a transaction. The bytes that it gives
-// are not copies and are not kept.
+// are not copies and are not kept. ctx is that of the operation; an error other
+// than fsys.NotExist undoes the transaction.
 type Base interface {
 	// Get returns the value at key, or fsys.NotExist.
-	Get(key string) (value []byte, err error)
+	Get(ctx context.Context, key string) (value []byte, err error)
 	// Range gives f what begins with prefix and is greater than after, in
 	// ascending order, until f returns false. After an error there may be more.
-	Range(prefix, after string, f func(key string, value []byte) (more bool)) error
+	Range(ctx context.Context, prefix, after string, f func(key string, value []byte) (more bool)) error
 }
 
 // A Tx is one transaction: what it changes lies over a Base until a driver
@@ -107,33 +108,33 @@ func (t *Tx) check() error {
 	return nil
 }
 
-func (t *Tx) Get(_ context.Context, key string) ([]byte, error) {
+func (t *Tx) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	value, err := t.get(key)
+	value, err := t.get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	return Clone(value), nil
 }
 
-func (t *Tx) Lend(_ context.Context, key string, f func([]byte) error) error {
+func (t *Tx) Lend(ctx context.Context, key string, f func([]byte) error) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	value, err := t.get(key)
+	value, err := t.get(ctx, key)
 	if err != nil {
 		return err
 	}
 	return f(value)
 }
 
-func (t *Tx) get(key string) ([]byte, error) {
+func (t *Tx) get(ctx context.Context, key string) ([]byte, error) {
 	value, changed := t.changes[key]
 	switch {
 	case !changed:
-		value, err := t.base.Get(key)
+		value, err := t.base.Get(ctx, key)
 		return value, t.read(err)
 	case value == nil:
 		return nil, fsys.NotExist
@@ -165,27 +166,27 @@ func (t *Tx) keep(key string, value []byte) error {
 	return nil
 }
 
-func (t *Tx) Delete(_ context.Context, key string) error {
+func (t *Tx) Delete(ctx context.Context, key string) error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	_, err := t.base.Get(key)
+	_, err := t.base.Get(ctx, key)
 	if _, changed := t.changes[key]; changed || err == nil || fsys.CodeOf(err) != fsys.NotExist {
 		t.changes[key] = nil // also of what cannot be read
 	}
 	return nil
 }
 
-func (t *Tx) List(_ context.Context, prefix, after string, n int) ([]Pair, error) {
+func (t *Tx) List(ctx context.Context, prefix, after string, n int) ([]Pair, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	return Page(n, func(f func(string, []byte) bool) error { return t.merged(prefix, after, f) })
+	return Page(n, func(f func(string, []byte) bool) error { return t.merged(ctx, prefix, after, f) })
 }
 
 // merged is Range of the base with the changes of this transaction.
-func (t *Tx) merged(prefix, after string, f func(string, []byte) bool) error {
-	under := func(f func(string, []byte) bool) error { return t.base.Range(prefix, after, f) }
+func (t *Tx) merged(ctx context.Context, prefix, after string, f func(string, []byte) bool) error {
+	under := func(f func(string, []byte) bool) error { return t.base.Range(ctx, prefix, after, f) }
 	return t.read(Merge(t.changes, prefix, after, under, f))
 }
 

@@ -39,7 +39,7 @@ func (s *Snapshot) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	value, err := s.base.Get(key)
+	value, err := s.base.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Snapshot) Lend(ctx context.Context, key string, f func([]byte) error) e
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	value, err := s.base.Get(key)
+	value, err := s.base.Get(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -61,14 +61,14 @@ func (s *Snapshot) Scan(ctx context.Context, prefix, after string, f func(key st
 	if err := s.check(ctx); err != nil {
 		return err
 	}
-	return s.base.Range(prefix, after, f)
+	return s.base.Range(ctx, prefix, after, f)
 }
 
 func (s *Snapshot) List(ctx context.Context, prefix, after string, n int) ([]Pair, error) {
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	return Page(n, func(f func(string, []byte) bool) error { return s.base.Range(prefix, after, f) })
+	return Page(n, func(f func(string, []byte) bool) error { return s.base.Range(ctx, prefix, after, f) })
 }
 
 var errReadOnly = fsys.E(fsys.Internal, "a view of the database cannot be written to")

@@ -300,6 +300,6 @@ func (s scratch) pairs() iter.Seq2[store.Pair, error] {
 // nothing is what lies under a scratch.
 type nothing struct{}
 
-func (nothing) Get(string) ([]byte, error) { return nil, fsys.NotExist }
+func (nothing) Get(context.Context, string) ([]byte, error) { return nil, fsys.NotExist }
 
-func (nothing) Range(string, string, func(string, []byte) bool) error { return nil }
+func (nothing) Range(context.Context, string, string, func(string, []byte) bool) error { return nil }

@@ -43,7 +43,7 @@ func (d *DB) newBase(tx *bbolt.Tx) base {
 	return b
 }
 
-func (b base) Get(key string) (value []byte, err error) {
+func (b base) Get(_ context.Context, key string) (value []byte, err error) {
 	defer b.d.recovered(&err)
 	k := append((*b.key)[:0], key...)
 	*b.key = k
@@ -65,7 +65,7 @@ func (b base) Get(key string) (value []byte, err error) {
 	return nil, fsys.NotExist
 }
 
-func (b base) Range(prefix, after string, f func(key string, value []byte) bool) (err error) {
+func (b base) Range(_ context.Context, prefix, after string, f func(key string, value []byte) bool) (err error) {
 	defer b.d.recovered(&err)
 	from := max(prefix, after)
 	if _, _, proven := seek(b.cursor, []byte(from)); !proven && !b.raw && !b.spares {

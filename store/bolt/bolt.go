@@ -81,9 +81,9 @@ func (d *DB) Close() error {
 	return fsys.Wrap(fsys.Unavailable, "the database "+d.path, d.file.Close())
 }
 
-func (d *DB) Get(_ context.Context, key string) (value []byte, err error) {
+func (d *DB) Get(ctx context.Context, key string) (value []byte, err error) {
 	err = d.view(func(b base) error {
-		v, err := b.Get(key)
+		v, err := b.Get(ctx, key)
 		if err == nil {
 			value = store.Clone(v)
 		}
@@ -92,9 +92,9 @@ func (d *DB) Get(_ context.Context, key string) (value []byte, err error) {
 	return value, err
 }
 
-func (d *DB) Lend(_ context.Context, key string, f func([]byte) error) error {
+func (d *DB) Lend(ctx context.Context, key string, f func([]byte) error) error {
 	return d.view(func(b base) error {
-		v, err := b.Get(key)
+		v, err := b.Get(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -102,9 +102,9 @@ func (d *DB) Lend(_ context.Context, key string, f func([]byte) error) error {
 	})
 }
 
-func (d *DB) List(_ context.Context, prefix, after string, n int) (page []store.Pair, err error) {
+func (d *DB) List(ctx context.Context, prefix, after string, n int) (page []store.Pair, err error) {
 	err = d.view(func(b base) error {
-		page, err = store.Page(n, func(f func(string, []byte) bool) error { return b.Range(prefix, after, f) })
+		page, err = store.Page(n, func(f func(string, []byte) bool) error { return b.Range(ctx, prefix, after, f) })
 		return err
 	})
 	return page, err
@@ -115,9 +115,9 @@ func (d *DB) Forgiving() store.Store { return forgiving{d} }
 
 type forgiving struct{ *DB }
 
-func (d forgiving) List(_ context.Context, prefix, after string, n int) (page []store.Pair, err error) {
+func (d forgiving) List(ctx context.Context, prefix, after string, n int) (page []store.Pair, err error) {
 	err = d.view(func(b base) error {
-		page, err = store.Page(n, func(f func(string, []byte) bool) error { return b.Forgiving().Range(prefix, after, f) })
+		page, err = store.Page(n, func(f func(string, []byte) bool) error { return b.Forgiving().Range(ctx, prefix, after, f) })
 		return err
 	})
 	return page, err

@@ -149,8 +149,8 @@ func (s *Store) Close() error {
 // base is a transaction of the store below.
 type base struct{ under store.Store }
 
-func (b base) Get(key string) ([]byte, error) { return b.under.Get(context.Background(), key) } // does not wait
+func (b base) Get(ctx context.Context, key string) ([]byte, error) { return b.under.Get(ctx, key) }
 
-func (b base) Range(prefix, after string, f func(key string, value []byte) bool) error {
-	return store.Scan(context.Background(), b.under, prefix, after, f)
+func (b base) Range(ctx context.Context, prefix, after string, f func(key string, value []byte) bool) error {
+	return store.Scan(ctx, b.under, prefix, after, f)
 }

@@ -105,11 +105,11 @@ func (d *DB) apply(changes iter.Seq2[string, []byte]) {
 	}
 }
 
-func (d *DB) Get(_ context.Context, key string) ([]byte, error) {
+func (d *DB) Get(ctx context.Context, key string) ([]byte, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	value, err := base{d}.Get(key)
+	value, err := base{d}.Get(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -124,17 +124,17 @@ func (d *DB) Delete(ctx context.Context, key string) error {
 	return d.Update(ctx, func(tx store.Store) error { return tx.Delete(ctx, key) })
 }
 
-func (d *DB) List(_ context.Context, prefix, after string, n int) ([]store.Pair, error) {
+func (d *DB) List(ctx context.Context, prefix, after string, n int) ([]store.Pair, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	return store.Page(n, func(f func(string, []byte) bool) error { return base{d}.Range(prefix, after, f) })
+	return store.Page(n, func(f func(string, []byte) bool) error { return base{d}.Range(ctx, prefix, after, f) })
 }
 
 // base is what has been committed. A stored value is replaced, never changed.
 type base struct{ d *DB }
 
-func (b base) Get(key string) ([]byte, error) {
+func (b base) Get(_ context.Context, key string) ([]byte, error) {
 	b.d.mu.RLock()
 	defer b.d.mu.RUnlock()
 	value, ok := b.d.values[key]
@@ -144,7 +144,7 @@ func (b base) Get(key string) ([]byte, error) {
 	return value, nil
 }
 
-func (b base) Range(prefix, after string, f func(key string, value []byte) bool) error {
+func (b base) Range(_ context.Context, prefix, after string, f func(key string, value []byte) bool) error {
 	b.d.mu.RLock()
 	defer b.d.mu.RUnlock()
 	i, found := slices.BinarySearch(b.d.keys, max(prefix, after))

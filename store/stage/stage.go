@@ -99,7 +99,7 @@ func (s *Stage) Update(ctx context.Context, f func(tx store.Store) error) error 
 	if err := s.check(); err != nil {
 		return err
 	}
-	tx := store.NewTx(s, base{ctx, s})
+	tx := store.NewTx(s, base{s})
 	committed := false
 	defer func() { tx.End(committed) }()
 	err := tx.Run(f)
@@ -127,7 +127,7 @@ func (s *Stage) View(ctx context.Context, f func(store.Store) error) error {
 		s.mu.Unlock()
 	}()
 	return s.under.View(ctx, func(under store.Store) error {
-		snapshot := store.NewSnapshot(base{ctx, &Stage{reads: under, changes: changes, views: new(int)}})
+		snapshot := store.NewSnapshot(base{&Stage{reads: under, changes: changes, views: new(int)}})
 		defer snapshot.End()
 		return f(snapshot)
 	})
@@ -191,18 +191,15 @@ func (s *Stage) List(ctx context.Context, prefix, after string, n int) ([]store.
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return store.Page(n, func(f func(string, []byte) bool) error { return base{ctx, s}.Range(prefix, after, f) })
+	return store.Page(n, func(f func(string, []byte) bool) error { return base{s}.Range(ctx, prefix, after, f) })
 }
 
 // base is what a transaction of a stage begins with.
-type base struct {
-	ctx   context.Context
-	stage *Stage
-}
+type base struct{ stage *Stage }
 
-func (b base) Get(key string) ([]byte, error) { return b.stage.Get(b.ctx, key) }
+func (b base) Get(ctx context.Context, key string) ([]byte, error) { return b.stage.Get(ctx, key) }
 
-func (b base) Range(prefix, after string, f func(key string, value []byte) bool) error {
+func (b base) Range(ctx context.Context, prefix, after string, f func(key string, value []byte) bool) error {
 	b.stage.mu.Lock()
 	changes, views := b.stage.changes, b.stage.views
 	*views++
@@ -213,7 +210,7 @@ func (b base) Range(prefix, after string, f func(key string, value []byte) bool)
 		b.stage.mu.Unlock()
 	}()
 	under := func(f func(string, []byte) bool) error {
-		return store.Scan(b.ctx, b.stage.reads, prefix, after, f)
+		return store.Scan(ctx, b.stage.reads, prefix, after, f)
 	}
 	return store.Merge(changes, prefix, after, under, f)
 }
