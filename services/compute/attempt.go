@@ -29,22 +29,22 @@ type attempt struct {
 // run does the work of j: it is the only place that calls a provider. What it
 // returns is of the last attempt; those before it are recorded.
 func (s *Service) run(j *job) (models.Usage, error) {
-	if err := j.open(j.ctx); err != nil {
+	if err := j.Open(j.Ctx); err != nil {
 		return models.Usage{}, err
 	}
-	if id := j.record().Token; id != "" && s.config.Token != nil {
-		if err := s.config.Token(j.ctx, nil, id); err != nil {
+	if id := j.Record().Token; id != "" && s.config.Token != nil {
+		if err := s.config.Token(j.Ctx, nil, id); err != nil {
 			return models.Usage{}, err
 		}
 	}
 	if j.plan.chain == nil {
 		var err error
-		if j.plan, err = s.planAgain(j.ctx, j.record()); err != nil {
+		if j.plan, err = s.planAgain(j.Ctx, j.Record()); err != nil {
 			return models.Usage{}, err
 		}
 	}
-	limit := time.Duration(j.record().Timeout) * time.Millisecond
-	ctx, cancel := context.WithTimeoutCause(j.ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
+	limit := time.Duration(j.Record().Timeout) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(j.Ctx, limit, fsys.E(fsys.Timeout, fmt.Sprintf("the job ran longer than %v", limit)))
 	defer cancel()
 	usage, err := s.attempts(ctx, j)
 	if err != nil && s.life.Err() != nil && !errors.Is(err, errCancelled) {
@@ -79,18 +79,18 @@ func (s *Service) attempts(ctx context.Context, j *job) (usage models.Usage, err
 		if !sleep(ctx, pause) {
 			return usage, context.Cause(ctx)
 		}
-		asked, failed := c.within(j.hold.Max())
+		asked, failed := c.within(j.hold().Max())
 		if failed == nil {
 			failed = s.started(j, &asked)
 		}
 		if failed != nil {
 			return usage, failed
 		}
-		a := calling{j: j, meter: meter{c: &asked, hold: j.hold.Max()}}
+		a := calling{j: j, meter: meter{c: &asked, hold: j.hold().Max()}}
 		traced, end := s.config.Trace.Begin(ctx, ctx, "provider call", "provider", c.runner.ID(), "model", c.model.Name)
-		usage, err = c.runner.Run(traced, j.hold, asked.req, a.emit)
+		usage, err = c.runner.Run(traced, j.hold(), asked.req, a.emit)
 		end(fsys.Outcome(err))
-		if err == nil || ctx.Err() != nil || a.said || !turn.after(c, j.record(), usage, err) {
+		if err == nil || ctx.Err() != nil || a.said || !turn.after(c, j.Record(), usage, err) {
 			return usage, err
 		}
 	}
@@ -119,23 +119,16 @@ func (t *turn) after(c *candidate, r record, usage models.Usage, err error) bool
 // again records an attempt that is not the last. What it cost is spent, and
 // the rest of the money is held on.
 func (s *Service) again(j *job, usage models.Usage, err error) error {
-	a := j.record().attempt(s.config.Now(), usage, err)
+	a := j.Record().attempt(s.config.Now(), usage, err)
 	var hold *budget.Hold
-	failed := s.st.Update(j.ctx, func(tx store.Store) error {
-		if hold = j.hold; a.Cost > 0 {
+	failed := s.st.Update(j.Ctx, func(tx store.Store) error {
+		if hold = j.hold(); a.Cost > 0 {
 			var err error
-			if hold, err = j.hold.Renew(tx, a.Cost, a.Error.Code+": "+a.Provider); err != nil {
+			if hold, err = hold.Renew(tx, a.Cost, a.Error.Code+": "+a.Provider); err != nil {
 				return err
 			}
 		}
-		err := s.count(j.ctx, tx, func(t *totals) {
-			t.Held += hold.Max() - j.hold.Max()
-			t.Spent += a.Cost
-		})
-		if err != nil {
-			return err
-		}
-		err = s.change(j.ctx, tx, j, func(r *record) {
+		err := s.ledger.Change(j.Ctx, tx, j, func(r *record) {
 			r.Attempts = append(r.Attempts, a)
 			r.Hold, r.Held = hold.ID(), hold.Max()
 			r.Paid, r.Begun = min(r.Paid+a.Cost, budget.Most), time.Time{}
@@ -143,10 +136,10 @@ func (s *Service) again(j *job, usage models.Usage, err error) error {
 		if err != nil {
 			return err
 		}
-		return s.config.Note(tx, "compute.attempt", failedAttempt{j.n, a})
+		return s.config.Note.Record(tx, "compute.attempt", failedAttempt{j.N, a})
 	})
 	if failed == nil {
-		j.hold = hold
+		j.SetHolds(hold)
 	}
 	return failed
 }
@@ -160,23 +153,17 @@ type failedAttempt struct {
 // started records that c is asked now: from now on that may cost money. Nobody
 // is asked from an account that is overdrawn meanwhile.
 func (s *Service) started(j *job, c *candidate) error {
-	rec := j.record()
+	rec := j.Record()
 	now := s.config.Now()
 	same := rec.Provider == c.runner.ID() && rec.Model == c.model.Name
 	if rec.State == Running && same && len(rec.Attempts) == 0 {
 		return nil
 	}
-	return s.st.Update(j.ctx, func(tx store.Store) error {
-		if err := j.hold.Ready(tx); err != nil {
+	return s.st.Update(j.Ctx, func(tx store.Store) error {
+		if err := j.hold().Ready(tx); err != nil {
 			return err
 		}
-		if rec.State == Queued {
-			err := s.count(j.ctx, tx, func(t *totals) { t.Jobs[Queued]--; t.Jobs[Running]++ })
-			if err != nil {
-				return err
-			}
-		}
-		return s.change(j.ctx, tx, j, func(r *record) {
+		return s.ledger.Change(j.Ctx, tx, j, func(r *record) {
 			if r.State == Queued {
 				r.State, r.Started = Running, now
 			}

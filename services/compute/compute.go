@@ -63,7 +63,6 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -111,16 +110,11 @@ type Service struct {
 	root     *fsys.Table
 	policy   *fsys.Doc
 	policies *work.Document[Policy]
-	keys     work.Keys
-	jobs     work.Cache[job]
-	crew     work.Crew[job]
+	ledger   work.Ledger[record, totals, job, *job]
 
 	mu    sync.Mutex
 	rates rates
 }
-
-// errInterrupted is why jobs end that the end of the daemon cuts off.
-var errInterrupted = fsys.E(fsys.Canceled, "interrupted")
 
 // Open returns the service whose records are in config.Store, and settles the
 // jobs that were open when it was last in use. It costs what there are of
@@ -132,21 +126,23 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if config.Allowed == nil {
 		config.Allowed = func(context.Context) error { return nil }
 	}
-	if config.Note == nil {
-		config.Note = func(store.Store, string, any) error { return nil }
-	}
 	s := &Service{
 		config: config,
 		st:     config.Store,
 	}
-	s.keys = work.Keys{What: "job", Now: config.Now, Lasts: s.lasts}
 	s.life, s.end = context.WithCancelCause(life)
 	// life, which is longer, knows of the context until that is cancelled.
 	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
-	s.crew = work.Crew[job]{Life: s.life, What: "jobs", Do: func(j *job) {
-		usage, err := s.run(j)
-		s.finish(j, usage, err)
-	}}
+	s.ledger = work.Ledger[record, totals, job, *job]{
+		Table: &table, Service: serviceName, Life: s.life, Store: s.st, Note: config.Note, Now: config.Now,
+		Account: config.Account, Approvals: config.Approvals, Allowed: config.Allowed, Log: slog.Default(),
+		Make:    func() *job { return &job{s: s} },
+		Queue:   func(r *record) { r.State = Queued },
+		Refuse:  func(r *record, why error) { r.end(config.Now(), models.Usage{}, why) },
+		Ended:   s.noteEnd,
+		Old:     s.old,
+		Removed: func(r work.Removed) any { return removed(r) },
+	}
 	s.policies = policies()
 	s.policy = &fsys.Doc{Load: func(ctx context.Context) ([]byte, error) { return s.policies.Text(ctx, s.st) }, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))
@@ -167,10 +163,35 @@ func Open(life context.Context, config Config) (*Service, error) {
 		slog.Warn("a stored price of 0 counts as not known; write compute/policy with what it is", "prices", p.unpriced)
 	}
 	s.limit(p)
-	if config.Approvals != nil {
-		config.Approvals.Tell(approvalService, s.approved)
+	s.ledger.Begin()
+	return s, s.ledger.Recover(life, func(ctx context.Context, j *job) error {
+		_, err := s.planAgain(ctx, j.Record())
+		return err
+	}, s.interrupted)
+}
+
+// serviceName is what events, accounts and approvals call this service.
+const serviceName = "compute"
+
+// jobOverhead is what a job counts besides its request, streams and result.
+const jobOverhead = 1 << 10
+
+// old reports whether the oldest job that has ended, so long ago, is to go.
+func (s *Service) old(ctx context.Context, tx store.Store, age time.Duration) (bool, error) {
+	p, err := s.policies.Read(ctx, tx)
+	if err != nil {
+		return false, err
 	}
-	return s, s.recover(life)
+	t, err := table.Totals(ctx, tx)
+	return age >= time.Duration(p.KeepResults) || t.Kept > p.KeepBytes, err
+}
+
+// removed is the event of a job that is no longer there: see [work.Removed].
+type removed struct {
+	Number int64          `json:"job"`
+	Why    string         `json:"why,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+	Cost   *budget.Micros `json:"cost_microusd,omitempty"`
 }
 
 // Root returns the files.
@@ -181,9 +202,7 @@ func (s *Service) Root() fsys.Node { return s.root }
 func (s *Service) Policy() fsys.Node { return s.policy }
 
 // Unfinished returns how many jobs wait or run.
-func (s *Service) Unfinished() int {
-	return s.jobs.Len() + s.crew.Recording()
-}
+func (s *Service) Unfinished() int { return s.ledger.Unfinished() }
 
 // CancelAll ends every job that waits or runs, the last one first, so that none
 // of them starts because another one ends. They failed with why, or are
@@ -192,18 +211,7 @@ func (s *Service) CancelAll(why error) error {
 	if why == nil {
 		why = errCancelled
 	}
-	var errs []error
-	for _, j := range slices.Backward(s.jobs.AllLive()) {
-		errs = append(errs, s.cancel(j, why))
-	}
-	return errors.Join(errs...)
-}
-
-// Interrupted reports whether the records in st have jobs that the end of the
-// program cut off, which the next Open settles, or that wait for an approval.
-func Interrupted(ctx context.Context, st store.Store) (bool, error) {
-	page, err := store.Forgiving(st).List(ctx, openPrefix, "", 1)
-	return len(page) > 0, err
+	return s.ledger.StopAll(why)
 }
 
 // Close cuts off what runs and waits until that is recorded, or until ctx
@@ -215,12 +223,12 @@ func (s *Service) Close(ctx context.Context) error {
 
 // Wait waits until nothing runs and every end is recorded, or until ctx ends.
 func (s *Service) Wait(ctx context.Context) error {
-	return s.crew.Wait(ctx, fsys.E(fsys.Timeout, "a model provider does not stop; its job will be settled at the next start"))
+	return s.ledger.Crew.Wait(ctx, fsys.E(fsys.Timeout, "a model provider does not stop; its job will be settled at the next start"))
 }
 
 // admit refuses what needs no request to be refused.
 func (s *Service) admit(ctx context.Context) error {
-	if err := s.crew.Full(); err != nil {
+	if err := s.ledger.Crew.Full(); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -63,7 +63,7 @@ func (s *Service) claimDraft(ctx context.Context, tx store.Store, name string) (
 	case err != nil:
 		return "", err
 	}
-	if err := s.count(ctx, tx, func(t *totals) { t.Draft-- }); err != nil {
+	if err := table.Change(ctx, tx, func(t *totals) { t.Draft-- }); err != nil {
 		return "", err
 	}
 	return name, tx.Delete(ctx, draftPref+name)

@@ -21,15 +21,8 @@ var files = []work.File[*job]{
 
 var _ work.Work = (*job)(nil)
 
-func (j *job) Present() error {
-	_, err := j.present()
-	return err
-}
-
-func (j *job) Hidden() []string { return j.record().Hidden }
-
 func (j *job) ModTime() time.Time {
-	r := j.record()
+	r := j.Record()
 	for _, t := range []time.Time{r.Ended, r.Started} {
 		if !t.IsZero() {
 			return t
@@ -38,6 +31,6 @@ func (j *job) ModTime() time.Time {
 	return r.Created
 }
 
-func (j *job) Hide(ctx context.Context, name string) error { return j.s.hide(ctx, j, name) }
+func (j *job) Hide(ctx context.Context, name string) error { return j.s.ledger.Hide(ctx, j, name) }
 
-func (j *job) Remove(ctx context.Context) error { return j.s.remove(ctx, j) }
+func (j *job) Remove(ctx context.Context) error { return j.s.ledger.Remove(ctx, j, errCancelled) }

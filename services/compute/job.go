@@ -12,117 +12,102 @@ import (
 	"agent9/store"
 )
 
-// A job is one request, from submission on. While it has not ended the service
-// keeps it; afterwards it is in memory as long as somebody looks at it, so
-// that there is one of a number at any time.
+// A job is one request, from submission on.
 type job struct {
+	work.Item[record]
 	s *Service
-	n int64
 
 	// Of a job that has not ended.
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
 	plan    plan
-	hold    *budget.Hold
 	result  []byte            // the worker's
 	spanEnd func(code string) // nil if the job is from before a restart
 
-	done chan struct{} // closed when it has ended
-
 	mu     sync.Mutex
-	rec    record
 	output *store.Log // nil: not opened; then it stays
 	chunks *store.Log
-	gone   bool
 }
 
-// newJob returns a job that has not been recorded yet.
-func (s *Service) newJob(ctx context.Context, n int64, name string, sub *submission, pl plan, hold *budget.Hold, now bool) *job {
-	j := &job{s: s, n: n, plan: pl, hold: hold, done: make(chan struct{})}
-	j.rec = record{
-		Number:  n,
-		Name:    name,
-		Key:     sub.key,
-		Token:   fsys.TokenOf(ctx),
-		State:   Queued,
-		Kind:    pl.chain[0].req.Kind,
-		Timeout: pl.timeout,
-		Size:    int64(len(sub.raw)) + jobOverhead,
-		Created: s.config.Now(),
-		Hold:    hold.ID(),
-		Held:    hold.Max(),
-	}
-	j.rec.asks(&pl.chain[0])
-	switch {
-	case hold.Waits():
-		j.rec.State = Awaiting
-	case now:
-		j.rec.State, j.rec.Started = Running, j.rec.Created
-	}
-	if j.rec.State != Running { // the request is on disk, and is planned again when it begins
-		j.rec.Chain, j.plan = pl.links(), plan{}
-	}
-	traced, end := s.config.Trace.Begin(s.life, ctx, "compute job", "job", strconv.FormatInt(n, 10), "kind", string(j.rec.Kind))
-	j.spanEnd = end
-	j.ctx, j.cancel = context.WithCancelCause(traced)
-	return j
-}
+// hold is what pays for j.
+func (j *job) hold() *budget.Hold { return j.Holds()[0] }
 
 // asks notes that c is asked, or will be.
 func (r *record) asks(c *candidate) {
 	r.Provider, r.Model, r.Free, r.Price, r.Bound = c.runner.ID(), c.model.Name, c.free, c.price, c.bound
 }
 
-// open opens the streams.
-func (j *job) open(ctx context.Context) error {
+// Open opens the streams.
+func (j *job) Open(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.output != nil {
 		return nil
 	}
-	output, err := store.OpenLog(ctx, store.Sub(j.s.st, outputView(j.n)))
+	output, err := store.OpenLog(ctx, store.Sub(j.s.st, outputView(j.N)))
 	if err != nil {
 		return err
 	}
-	chunks, err := store.OpenLog(ctx, store.Sub(j.s.st, chunksView(j.n)))
+	chunks, err := store.OpenLog(ctx, store.Sub(j.s.st, chunksView(j.N)))
 	if err != nil {
 		return err
 	}
 	j.output, j.chunks = output, chunks
-	if j.rec.State.ended() {
+	if r := j.Record(); r.State.ended() {
 		output.Tape().End()
 		chunks.Tape().End()
 	}
 	return nil
 }
 
-// job returns job n, or NotExist.
-func (s *Service) job(ctx context.Context, n int64) (*job, error) {
-	j, err := s.jobs.Get(ctx, n, func() (*job, bool, error) {
-		rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
-		j := &job{s: s, n: n, rec: rec, done: make(chan struct{})}
-		close(j.done)
-		return j, rec.State.ended(), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return j.present()
-}
-
-func (j *job) present() (*job, error) {
+// logs are the streams; none if they are not open.
+func (j *job) logs() []*store.Log {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.gone || j.rec.Removing {
-		return nil, fsys.NotExist
+	if j.output == nil {
+		return nil
 	}
-	return j, nil
+	return []*store.Log{j.output, j.chunks}
 }
 
-func (j *job) record() record {
+// streamed is how many bytes the streams have.
+func (j *job) streamed() (n int64) {
+	for _, log := range j.logs() {
+		n += log.Size()
+	}
+	return n
+}
+
+// Release lets the readers of j go.
+func (j *job) Release() {
+	for _, log := range j.logs() {
+		log.Tape().End()
+	}
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.rec
+	end := j.spanEnd
+	j.spanEnd = nil
+	j.mu.Unlock()
+	if end == nil {
+		return
+	}
+	code := ""
+	if r := j.Record(); r.Failure != nil {
+		code = r.Failure.Code
+	}
+	end(code)
+}
+
+// Drop deletes the streams and the result.
+func (j *job) Drop(ctx context.Context, tx store.Store, _ *record) error {
+	for _, log := range j.logs() {
+		if err := log.Drop(tx); err != nil {
+			return err
+		}
+	}
+	for _, view := range []string{outputView(j.N), chunksView(j.N)} {
+		if err := store.DeleteAll(ctx, tx, view); err != nil {
+			return err
+		}
+	}
+	return tx.Delete(ctx, resultKey(j.N))
 }
 
 type statusFile struct {
@@ -145,7 +130,7 @@ type statusFile struct {
 }
 
 func (j *job) status(context.Context) (statusFile, error) {
-	r := j.record()
+	r := j.Record()
 	f := statusFile{
 		Job: r.Number, Key: r.Key, State: r.State, Kind: r.Kind, Provider: r.Provider, Model: r.Model,
 		Created: work.Stamp(r.Created), Started: work.Stamp(r.Started), Ended: work.Stamp(r.Ended),
@@ -176,7 +161,7 @@ type usageFile struct {
 }
 
 func (j *job) usage(context.Context) (usageFile, error) {
-	r := j.record()
+	r := j.Record()
 	f := usageFile{
 		Input: r.Usage.Input, Cached: r.Usage.Cached, Output: r.Usage.Output, Estimated: r.Usage.Estimated, Percent: r.Usage.Percent,
 		Cost: max(r.Cost, r.Paid), Free: r.Free, Price: r.Price, Attempts: r.Attempts,
@@ -194,22 +179,16 @@ func (j *job) usage(context.Context) (usageFile, error) {
 	return f, nil
 }
 
-func (j *job) request(ctx context.Context) ([]byte, error) {
-	b, err := j.s.st.Get(ctx, requestKey(j.n))
-	if err == nil && (len(b) == 0 || b[len(b)-1] != '\n') {
-		b = append(b, '\n')
-	}
-	return b, err
-}
+func (j *job) request(ctx context.Context) ([]byte, error) { return j.s.ledger.Request(ctx, j) }
 
 func (j *job) control(ctx context.Context, words []string) ([]byte, error) {
 	if len(words) != 1 || words[0] != "cancel" {
 		return nil, fsys.E(fsys.Invalid, "the only command is: cancel")
 	}
-	if r := j.record(); r.State.ended() {
-		return nil, fsys.E(fsys.Busy, "job "+strconv.FormatInt(j.n, 10)+" has ended: "+string(r.State))
+	if r := j.Record(); r.State.ended() {
+		return nil, fsys.E(fsys.Busy, "job "+strconv.FormatInt(j.N, 10)+" has ended: "+string(r.State))
 	}
-	return nil, j.s.cancel(j, errCancelled)
+	return nil, j.s.ledger.Stop(j, errCancelled)
 }
 
 func (j *job) commands(context.Context) ([]byte, error) { return []byte("cancel\n"), nil }

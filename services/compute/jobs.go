@@ -23,7 +23,7 @@ func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	if n, ok := work.Number(name); ok {
 		return d.s.dir(ctx, n)
 	}
-	switch entry, err := d.s.keys.LookUp(ctx, d.s.st, name); {
+	switch entry, err := d.s.ledger.Keys.LookUp(ctx, d.s.st, name); {
 	case err == nil:
 		return d.s.dir(ctx, entry.Number)
 	case !missing(err):
@@ -37,9 +37,9 @@ func (d jobs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 }
 
 func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
-	j, err := s.job(ctx, n)
+	j, err := s.ledger.Find(ctx, n)
 	if store.IsDamaged(err) {
-		return work.Damaged(err, func(ctx context.Context) error { return s.removeDamaged(ctx, n) }), nil
+		return work.Damaged(err, func(ctx context.Context) error { return s.ledger.RemoveDamaged(ctx, n) }), nil
 	}
 	if err != nil {
 		return nil, err
@@ -49,16 +49,9 @@ func (s *Service) dir(ctx context.Context, n int64) (fsys.Node, error) {
 
 // List reads names only; a job is read when somebody looks at it.
 func (d jobs) List(ctx context.Context) ([]fsys.Entry, error) {
-	var list []fsys.Entry
-	for p, err := range store.All(ctx, store.Forgiving(d.s.st), listPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		name := string(p.Value)
-		if name == "" {
-			name = strings.TrimLeft(p.Key[len(listPrefix):], "0")
-		}
-		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
+	list, err := d.s.ledger.List(ctx, d)
+	if err != nil {
+		return nil, err
 	}
 	for p, err := range store.All(ctx, store.Forgiving(d.s.st), draftPref) {
 		if err != nil {
@@ -79,7 +72,7 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 		return nil, fsys.E(fsys.Invalid, "a name of digits only is a job's number")
 	}
 	err := d.s.st.Update(ctx, func(tx store.Store) error {
-		switch entry, err := d.s.keys.LookUp(ctx, tx, name); {
+		switch entry, err := d.s.ledger.Keys.LookUp(ctx, tx, name); {
 		case err == nil:
 			return fsys.E(fsys.Exist, fmt.Sprintf("the name %s stands for job %d", name, entry.Number))
 		case !missing(err):
@@ -89,7 +82,7 @@ func (d jobs) Mkdir(ctx context.Context, name string, _ fs.FileMode) (fsys.Node,
 			return cmp.Or(err, error(fsys.Exist))
 		}
 		full := false
-		err := d.s.count(ctx, tx, func(t *totals) {
+		err := table.Change(ctx, tx, func(t *totals) {
 			t.Draft++
 			full = t.Draft > maxDrafts
 		})

@@ -107,7 +107,7 @@ func (s *Service) limit(p Policy) {
 	s.mu.Lock()
 	s.rates = p.rates()
 	s.mu.Unlock()
-	s.crew.Limit(p.MaxConcurrent, p.MaxQueued)
+	s.ledger.Crew.Limit(p.MaxConcurrent, p.MaxQueued)
 }
 
 func (p *Policy) rates() rates { return rates{p.RequestsPerMinute, p.TokensPerMinute} }
@@ -308,6 +308,6 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 			return err
 		}
 		store.After(tx, func() { s.limit(p) })
-		return s.config.Note(tx, "compute.policy", p)
+		return s.config.Note.Record(tx, "compute.policy", p)
 	})
 }

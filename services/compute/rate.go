@@ -118,7 +118,7 @@ func (s *Service) pace(ctx context.Context, tx store.Store, r rates, req models.
 
 // paceEnd counts the tokens of r, which has ended, that were not counted when
 // it was submitted.
-func (s *Service) paceEnd(ctx context.Context, tx store.Store, r record) error {
+func (s *Service) paceEnd(ctx context.Context, tx store.Store, r *record) error {
 	s.mu.Lock()
 	limited := s.rates.tokens > 0
 	s.mu.Unlock()

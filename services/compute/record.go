@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"context"
 	"time"
 
 	"agent9/namespace/budget"
@@ -58,34 +59,23 @@ type record struct {
 	Chain    []link        `json:"chain,omitempty"` // of a job that waits
 	Result   int64         `json:"result"`          // size of the response, if there is one
 	Size     int64         `json:"size"`            // of all that is kept of it, when it has ended
-	Removing bool          `json:"removing,omitempty"`
-	Hidden   []string      `json:"hidden,omitempty"` // files that were removed
+	work.Listing
 }
 
-// The keys of the records. Numbers are padded, so that they sort.
+// The keys of what else is stored; those of records are the table's.
 const (
-	nextKey    = "next"
-	totalsKey  = "totals"
-	policyKey  = "policy"
-	openPrefix = "open/"  // jobs that have not ended: nothing
-	listPrefix = "list/"  // jobs: the name
-	draftPref  = "draft/" // drafts, by name: when made
+	policyKey = "policy"
+	draftPref = "draft/" // drafts, by name: when made
 
-	recPrefix    = "rec/"    // jobs: the record
-	reqPrefix    = "req/"    // the request
 	resPrefix    = "res/"    // the result
 	outPrefix    = "out/"    // the log of the output
 	chunksPrefix = "chunks/" // the log of the chunks
 )
 
 // Arrive returns what becomes of a record that comes from elsewhere.
-func Arrive(p store.Pair) ([]store.Pair, error) { return work.Arrive(p, recPrefix) }
+func Arrive(p store.Pair) ([]store.Pair, error) { return work.Arrive(p, work.RecPrefix) }
 
-func recordKey(n int64) string  { return recPrefix + work.Padded(n) }
-func requestKey(n int64) string { return reqPrefix + work.Padded(n) }
 func resultKey(n int64) string  { return resPrefix + work.Padded(n) }
-func openKey(n int64) string    { return openPrefix + work.Padded(n) }
-func listKey(n int64) string    { return listPrefix + work.Padded(n) }
 func outputView(n int64) string { return outPrefix + work.Padded(n) + "/" }
 func chunksView(n int64) string { return chunksPrefix + work.Padded(n) + "/" }
 
@@ -95,9 +85,56 @@ func IsSetting(key string) bool { return key == policyKey }
 
 // totals are sums over all jobs that there are, and of what was ever spent.
 type totals struct {
-	Held  budget.Micros   `json:"held"`
-	Spent budget.Micros   `json:"spent"`
+	work.Sums
 	Jobs  map[State]int64 `json:"jobs"`
 	Draft int64           `json:"drafts"`
 	Kept  int64           `json:"kept"` // bytes of jobs that have ended
+}
+
+// table is how jobs are stored.
+var table = work.Table[record, totals]{
+	What:     "job",
+	Data:     []string{resPrefix, outPrefix, chunksPrefix},
+	Standing: (*record).standing,
+	New:      func() totals { return totals{Jobs: map[State]int64{}} },
+	Sums:     func(t *totals) *work.Sums { return &t.Sums },
+	Count:    (*totals).count,
+	Besides: func(ctx context.Context, st store.Store, t *totals) error {
+		for _, err := range store.All(ctx, st, draftPref) {
+			if err != nil {
+				return err
+			}
+			t.Draft++
+		}
+		return nil
+	},
+}
+
+func (r *record) standing() work.Standing {
+	s := work.Standing{
+		Number: r.Number, Listed: r.Entry(r.Name), Key: r.Key, Holds: []string{r.Hold}, Held: r.Held, Spent: r.Paid,
+		Awaiting: r.State == Awaiting, Open: !r.State.ended(), Ended: r.Ended, Listing: &r.Listing,
+	}
+	if !s.Open {
+		s.Spent = r.Cost
+	}
+	return s
+}
+
+// count adds r to t n times.
+func (t *totals) count(r *record, n int64) {
+	t.Jobs[r.State] += n
+	if r.State.ended() {
+		t.Kept = max(t.Kept+n*r.Size, 0)
+	}
+}
+
+// Interrupted reports whether the records in st have jobs that the end of the
+// program cut off, which the next Open settles, or that wait for an approval.
+func Interrupted(ctx context.Context, st store.Store) (bool, error) { return work.AnyOpen(ctx, st) }
+
+// Holds returns what the jobs in st that have not ended hold of the account, by
+// the id of the hold.
+func Holds(ctx context.Context, st store.Store) (map[string]string, error) {
+	return table.Holds(ctx, st, serviceName)
 }

@@ -8,14 +8,14 @@ import (
 )
 
 func outputTape(ctx context.Context, j *job) (*fsys.Tape, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.Open(ctx); err != nil {
 		return nil, err
 	}
 	return j.output.Tape(), nil
 }
 
 func chunksTape(ctx context.Context, j *job) (*fsys.Tape, error) {
-	if err := j.open(ctx); err != nil {
+	if err := j.Open(ctx); err != nil {
 		return nil, err
 	}
 	return j.chunks.Tape(), nil
@@ -24,9 +24,9 @@ func chunksTape(ctx context.Context, j *job) (*fsys.Tape, error) {
 // resultFile is the whole response, when the job has ended.
 func (j *job) resultFile() fsys.Node {
 	return &work.Result{
-		Done: j.done,
+		Done: j.Done,
 		Size: func(context.Context) (int64, error) {
-			r := j.record()
+			r := j.Record()
 			return r.resultSize(), nil
 		},
 		Load: j.loadResult,
@@ -58,9 +58,9 @@ func (r *record) resultSize() int64 {
 }
 
 func (j *job) loadResult(ctx context.Context) ([]byte, error) {
-	r := j.record()
+	r := j.Record()
 	if r.State != Done {
 		return r.failedResult(), nil
 	}
-	return j.s.st.Get(ctx, resultKey(j.n))
+	return j.s.st.Get(ctx, resultKey(j.N))
 }

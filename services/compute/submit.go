@@ -2,6 +2,7 @@ package compute
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"agent9/fsys"
@@ -22,79 +23,30 @@ func (s *Service) submitNew(ctx context.Context, raw []byte) ([]byte, error) {
 // submit makes sub a job, or finds the one that it already is, and replies
 // with its number.
 func (s *Service) submit(ctx context.Context, sub *submission) ([]byte, error) {
-	if n, err := s.keys.Prior(ctx, s.st, sub.key, sub.hash); n != 0 || err != nil {
-		return work.Reply(n), err
-	}
-	p, err := s.policies.Read(ctx, s.st)
-	if err != nil {
-		return nil, err
-	}
-	pl, err := s.plan(ctx, p, sub)
-	if err != nil {
-		return nil, err
-	}
-	now, err := s.crew.Claim()
-	if err != nil {
-		return nil, err
-	}
-	n, fresh, err := s.record(ctx, sub, pl, now)
-	if !fresh {
-		s.crew.Unclaim(now)
+	var j *job
+	n, err := s.ledger.Submit(ctx, sub.key, sub.hash, func() (work.Order[record, job], error) {
+		p, err := s.policies.Read(ctx, s.st)
+		if err != nil {
+			return work.Order[record, job]{}, err
+		}
+		pl, err := s.plan(ctx, p, sub)
+		if err != nil {
+			return work.Order[record, job]{}, err
+		}
+		first := pl.chain[0]
+		return work.Order[record, job]{
+			Raw: sub.raw, Max: pl.max, TTL: time.Duration(p.IdempotencyTTL),
+			Asks: budget.Question{Provider: first.runner.ID(), Model: first.model.Name},
+			Record: func(ctx context.Context, tx store.Store, n int64, now bool, hold func() (*budget.Hold, error)) (_ *job, err error) {
+				j, err = s.newJob(ctx, tx, n, now, hold, sub, pl)
+				return j, err
+			},
+		}, nil
+	})
+	if err != nil && j != nil {
+		j.spanEnd(fsys.Outcome(err))
 	}
 	return work.Reply(n), err
-}
-
-// record writes down a job with its money, in one transaction with the look
-// into the journal, and starts it when that is on disk. It returns the job's
-// number, and whether it is a new one.
-func (s *Service) record(ctx context.Context, sub *submission, pl plan, now bool) (n int64, fresh bool, err error) {
-	var j *job
-	err = s.st.Update(ctx, func(tx store.Store) error {
-		if n, err = s.keys.Prior(ctx, tx, sub.key, sub.hash); n != 0 || err != nil {
-			return err
-		}
-		if err := s.config.Allowed(ctx); err != nil {
-			return err
-		}
-		if n, err = work.Next(ctx, tx, nextKey); err != nil {
-			return err
-		}
-		counted, err := s.pace(ctx, tx, pl.rates, sub.req)
-		if err != nil {
-			return err
-		}
-		hold, err := s.hold(ctx, tx, n, pl)
-		if err != nil {
-			return err
-		}
-		name, err := s.claimDraft(ctx, tx, sub.key)
-		if err != nil {
-			return err
-		}
-		j = s.newJob(ctx, n, name, sub, pl, hold, now)
-		j.rec.Counted = counted
-		if err := s.putNew(ctx, tx, j.rec, sub); err != nil {
-			return err
-		}
-		s.jobs.Enter(n, j)
-		store.After(tx, func() {
-			fresh = true
-			if hold.Waits() {
-				s.crew.Unclaim(now)
-			} else {
-				s.crew.Launch(j, now)
-			}
-		})
-		return nil
-	})
-	if err != nil {
-		s.jobs.Undo(n, j)
-		if j != nil {
-			j.spanEnd(fsys.Outcome(err))
-		}
-		return 0, false, err
-	}
-	return n, fresh, nil
 }
 
 // submitted is the event of a new job.
@@ -106,66 +58,50 @@ type submitted struct {
 	By       fsys.Caller   `json:"by,omitempty"`
 }
 
-// putNew stores all that there is of a new job.
-func (s *Service) putNew(ctx context.Context, tx store.Store, r record, sub *submission) error {
-	err := s.count(ctx, tx, func(t *totals) {
-		t.Held += r.Held
-		t.Jobs[r.State]++
-	})
+// newJob is job n, which is being recorded in the transaction of tx.
+func (s *Service) newJob(ctx context.Context, tx store.Store, n int64, now bool, take func() (*budget.Hold, error), sub *submission, pl plan) (*job, error) {
+	counted, err := s.pace(ctx, tx, pl.rates, sub.req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.enterKey(ctx, tx, r, sub.hash); err != nil {
-		return err
-	}
-	if err := s.keys.Sweep(ctx, tx); err != nil {
-		return err
-	}
-	for _, put := range []struct {
-		key   string
-		value []byte
-	}{
-		{recordKey(r.Number), fsys.Line(r)},
-		{requestKey(r.Number), sub.raw},
-		{listKey(r.Number), []byte(r.Name)},
-		{openKey(r.Number), nil},
-	} {
-		if err := tx.Put(ctx, put.key, put.value); err != nil {
-			return err
-		}
-	}
-	return s.config.Note(tx, "compute.submitted", submitted{r.Number, r.Provider, r.Model, r.Held, fsys.CallerOf(ctx)})
-}
-
-// enterKey makes the key of r stand for its job.
-func (s *Service) enterKey(ctx context.Context, tx store.Store, r record, hash string) error {
-	p, err := s.policies.Read(ctx, tx)
+	hold, err := take()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.keys.Enter(ctx, tx, r.Key, work.Key{Number: r.Number, Hash: hash, Expires: r.Created.Add(time.Duration(p.IdempotencyTTL))})
-}
-
-// count changes the totals.
-func (s *Service) count(ctx context.Context, tx store.Store, change func(*totals)) error {
-	t, err := s.totals(ctx, tx)
+	name, err := s.claimDraft(ctx, tx, sub.key)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	change(&t)
-	return store.PutJSON(ctx, tx, totalsKey, t)
-}
-
-func (s *Service) totals(ctx context.Context, st store.Store) (totals, error) {
-	t, err := store.GetJSON[totals](ctx, store.Forgiving(st), totalsKey)
+	r := record{
+		Number:  n,
+		Name:    name,
+		Key:     sub.key,
+		Token:   fsys.TokenOf(ctx),
+		State:   Queued,
+		Kind:    pl.chain[0].req.Kind,
+		Timeout: pl.timeout,
+		Size:    int64(len(sub.raw)) + jobOverhead,
+		Created: s.config.Now(),
+		Hold:    hold.ID(),
+		Held:    hold.Max(),
+		Counted: counted,
+	}
+	r.asks(&pl.chain[0])
 	switch {
-	case missing(err):
-		err = nil
-	case store.IsDamaged(err): // what was spent on jobs that are gone is in the account
-		t, err = sum(ctx, st)
+	case hold.Waits():
+		r.State = Awaiting
+	case now:
+		r.State, r.Started = Running, r.Created
 	}
-	if t.Jobs == nil {
-		t.Jobs = make(map[State]int64)
+	if r.State != Running { // the request is on disk, and is planned again when it begins
+		r.Chain, pl = pl.links(), plan{}
 	}
-	return t, err
+	err = s.config.Note.Record(tx, "compute.submitted", submitted{n, r.Provider, r.Model, r.Held, fsys.CallerOf(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	traced, end := s.config.Trace.Begin(s.life, ctx, "compute job", "job", strconv.FormatInt(n, 10), "kind", string(r.Kind))
+	j := s.ledger.Live(traced, r)
+	j.plan, j.spanEnd = pl, end
+	return j, nil
 }

@@ -25,14 +25,14 @@ type usageLimits struct {
 }
 
 func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
-	t, err := s.totals(ctx, s.st)
+	t, err := table.Totals(ctx, s.st)
 	if err != nil {
 		return serviceUsage{}, err
 	}
 	for _, state := range []State{Awaiting, Queued, Running, Done, Failed, Cancelled} {
 		t.Jobs[state] += 0
 	}
-	most, waiting := s.crew.Limits()
+	most, waiting := s.ledger.Crew.Limits()
 	s.mu.Lock()
 	u := serviceUsage{Held: t.Held, Spent: t.Spent, Jobs: t.Jobs, Kept: t.Kept, Limits: usageLimits{most, waiting, s.rates.requests, s.rates.tokens}}
 	s.mu.Unlock()

@@ -7,19 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"agent9/store"
 	"agent9/store/check"
 )
-
-// Standing is what a piece of work is to the indexes that it is in.
-type Standing struct {
-	Number int64
-	Listed []byte // its entry in the list; nil: none
-	Open   bool   // it has not ended
-	Ended  time.Time
-}
 
 // CheckWork checks the indexes of works, which are below list and open, and of
 // what has ended, and that next is the greatest number. noun is what one is

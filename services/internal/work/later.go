@@ -6,11 +6,14 @@ import (
 	"agent9/fsys"
 )
 
+// A Walker has nodes by name.
+type Walker interface {
+	Walk(ctx context.Context, name string) (fsys.Node, error)
+}
+
 // Later is the directory that has a name in dir when something is done with
 // it: listing names costs no look at what they are for.
-func Later(dir interface {
-	Walk(ctx context.Context, name string) (fsys.Node, error)
-}, name string) fsys.Node {
+func Later(dir Walker, name string) fsys.Node {
 	return later{dir.Walk, name}
 }
 

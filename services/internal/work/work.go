@@ -1,9 +1,32 @@
-// Package work is what services share that keep numbered work in a store: what
-// of it is in memory, what idempotency keys stand for, what has ended and when,
-// and how the directory of one piece of work behaves.
+// Package work is the ledger of numbered work that costs money, and what services
+// share that have such work.
 //
-// Nothing here knows what the work is. Keys in the store are those of the view
-// that the service was given.
+// A [Table] stores records. Every change of one goes through [Table.Put], which is
+// given the record before and after, and changes its indexes and the totals with
+// it; the totals are never changed by hand for a record.
+//
+// A [Ledger] adds what becomes of work: [Ledger.Submit] makes a request work once,
+// with its money held, and asks for an approval if it must; a [Crew] runs it; its
+// end, whether it ran, was refused, stopped while it waited, or was cut off, is
+// one transaction in one function, which settles its holds at what the record
+// says was spent, sweeps what is too old, and removes the work if that was asked
+// for. A hold is therefore settled exactly once: by that transaction, or by
+// [Ledger.Recover] at the next start, if the program ended before it. What may
+// have cost something then is for the service to say.
+//
+// A service says what a record is to the ledger ([Standing]), what it counts
+// besides money, and, as methods of its type of work ([Piece]), how the work is
+// done and where its streams are.
+//
+// Keys in the store are those of the view that the service was given:
+//
+//	next               the number of the latest
+//	totals             sums over all
+//	rec/N, req/N       the record, the request as it was submitted
+//	list/N             what is shown: its name
+//	open/N             what has not ended
+//	end/TIME/N         what has
+//	key/KEY, exp/TIME/KEY   idempotency keys, and when they expire
 package work
 
 import (
