@@ -20,7 +20,7 @@ var floors = map[string]string{
 	"namespace/budget":  "fsys store store/check store/due",
 	"namespace":         "fsys namespace/budget",
 	"providers":         "fsys fsys/ninep namespace/budget",
-	"services":          "fsys namespace/budget store store/check store/due store/files store/stage providers/models providers/sandboxes providers/tools providers/programs providers/scrub services/internal/work",
+	"services":          "fsys namespace/budget store store/check store/due store/files store/stage providers/models providers/sandboxes providers/tools providers/programs providers/scrub providers/nip44 services/internal/work",
 	"services/internal": "fsys namespace/budget store store/check",
 	"services/agent":    "fsys store store/check store/files namespace namespace/budget services providers/models providers/sandboxes providers/tools providers/programs",
 	"services/host":     "fsys store store/check store/files namespace namespace/budget services providers/models providers/sandboxes providers/tools providers/programs",

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/providers/nip44"
 	"agent9/store"
 	"agent9/store/mem"
 )
@@ -139,7 +139,7 @@ func TestEncryptForAnother(t *testing.T) {
 	st := mem.New()
 	ring := newRingForTest(t, st)
 	alice, bob, eve := newAgent(t, st, ring, "alice", nil), newAgent(t, st, ring, "bob", nil), newAgent(t, st, ring, "eve", nil)
-	for _, msg := range []string{"a", "line\nline\n", "表ポあ 🍕", strings.Repeat("x", maxPlain)} {
+	for _, msg := range []string{"a", "line\nline\n", "表ポあ 🍕", strings.Repeat("x", nip44.MaxPlain)} {
 		payload := ask(t, alice, "encrypt", request("recipient", strings.TrimSpace(read(t, bob, "npub")), "message", msg))
 		if got := ask(t, bob, "decrypt", request("sender", alice.Pubkey(), "ciphertext", payload)); got != msg+"\n" {
 			t.Errorf("bob read %.40q, want %.40q and a newline", got, msg)
@@ -150,38 +150,6 @@ func TestEncryptForAnother(t *testing.T) {
 		_, err := fsys.Converse(t.Context(), eve.Root(), "decrypt", []byte(request("sender", alice.Pubkey(), "ciphertext", payload)))
 		if fsys.CodeOf(err) != fsys.Invalid {
 			t.Errorf("eve: %v, want a refusal", err)
-		}
-	}
-}
-
-// TestDecryptWhatOthersPad has payloads that this package does not make.
-func TestDecryptWhatOthersPad(t *testing.T) {
-	st := mem.New()
-	s := newAgent(t, st, newRingForTest(t, st), "alice", nil)
-	sender := mustKey(t, strings.Repeat("07", 32))
-	conversation := must(conversationKey(sender, must(parsePoint("alice", s.Pubkey()))(t)))(t)
-	x := hex.EncodeToString(sender.PubKey().SerializeCompressed()[1:])
-	decrypt := func(prefix []byte, msg string) (string, error) {
-		padded := append(prefix, make([]byte, calcPadded(len(msg)))...)
-		copy(padded[len(prefix):], msg)
-		payload := must(sealPadded(conversation, make([]byte, nonceSize), padded))(t)
-		reply, err := fsys.Converse(t.Context(), s.Root(), "decrypt", []byte(request("sender", x, "ciphertext", payload)))
-		return string(reply), err
-	}
-	extended := func(n int) []byte { return binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(n)) }
-	long := strings.Repeat("m", maxPlain+1)
-	if got, err := decrypt(extended(len(long)), long); err != nil || got != long+"\n" {
-		t.Errorf("%d bytes: got %d bytes, %v", len(long), len(got), err)
-	}
-	for reason, c := range map[string]struct {
-		prefix []byte
-		msg    string
-	}{
-		"the padding of ciphertext is wrong":          {extended(maxPlain), long[1:]},
-		"the message in ciphertext is not UTF-8 text": {[]byte{0, 1}, "\xff"},
-	} {
-		if _, err := decrypt(c.prefix, c.msg); fsys.CodeOf(err) != fsys.Invalid || fsys.ReasonOf(err) != reason {
-			t.Errorf("%v, want %v: %s", err, fsys.Invalid, reason)
 		}
 	}
 }

@@ -2,14 +2,13 @@ package identity
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 
 	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 
 	"agent9/fsys"
+	"agent9/providers/nip44"
 )
 
 // exchanged is the detail of the events identity.encrypted and identity.decrypted.
@@ -33,7 +32,7 @@ func (s *Service) encrypt(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPlain(len(r.Message)); err != nil {
+	if err := nip44.CheckPlain(len(r.Message)); err != nil {
 		return nil, err
 	}
 	conversation, err := s.conversation(to)
@@ -41,9 +40,7 @@ func (s *Service) encrypt(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer clear(conversation)
-	var nonce [nonceSize]byte
-	rand.Read(nonce[:]) // never fails
-	payload, err := sealPayload(conversation, nonce[:], []byte(r.Message))
+	payload, err := nip44.Seal(conversation, []byte(r.Message))
 	if err != nil {
 		return nil, err
 	}
@@ -51,18 +48,6 @@ func (s *Service) encrypt(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	return append([]byte(payload), '\n'), nil
-}
-
-// checkPlain refuses a message that some reader of NIP-44 cannot take. Longer
-// ones have a form in the newer text of the NIP, which decrypt reads.
-func checkPlain(n int) error {
-	switch {
-	case n < minPlain:
-		return fsys.E(fsys.Invalid, "message is empty or missing: NIP-44 has no encryption of nothing")
-	case n > maxPlain:
-		return fsys.E(fsys.TooLarge, fmt.Sprintf("message has %d bytes: NIP-44 takes up to %d", n, maxPlain))
-	}
-	return nil
 }
 
 type decryptRequest struct {
@@ -84,7 +69,7 @@ func (s *Service) decrypt(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer clear(conversation)
-	msg, err := openPayload(conversation, r.Ciphertext)
+	msg, err := nip44.Open(conversation, r.Ciphertext)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +83,7 @@ func (s *Service) decrypt(ctx context.Context, req []byte) ([]byte, error) {
 // clears it.
 func (s *Service) conversation(other *btcec.PublicKey) (conversation []byte, err error) {
 	err = s.withKey(func(key *btcec.PrivateKey) (err error) {
-		conversation, err = conversationKey(key, other)
+		conversation, err = nip44.Conversation(key, other)
 		return err
 	})
 	return conversation, err

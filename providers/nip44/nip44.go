@@ -1,11 +1,16 @@
-package identity
+// Package nip44 encrypts messages between two keys as NIP-44 version 2 has it,
+// https://github.com/nostr-protocol/nips/blob/master/44.md: for the files of
+// identity/, and for whatever speaks with others by Nostr.
+package nip44
 
 import (
 	"crypto/hkdf"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
 	"strings"
 	"unicode/utf8"
@@ -16,20 +21,33 @@ import (
 	"agent9/fsys"
 )
 
-// NIP-44 version 2, https://github.com/nostr-protocol/nips/blob/master/44.md.
 // A payload is base64(version || nonce || ciphertext || mac), and what is
 // encrypted is a length, the message, and zeros up to calcPadded.
 const (
 	payloadVersion = 2
 	nonceSize      = 32
 	macSize        = sha256.Size
-	minPlain       = 1
-	maxPlain       = 1<<16 - 1
 	minPayload     = 1 + nonceSize + 2 + 32 + macSize
 )
 
-// conversationKey returns the 32 bytes that key and other share.
-func conversationKey(key *btcec.PrivateKey, other *btcec.PublicKey) ([]byte, error) {
+// MaxPlain is how many bytes a message has that every reader of NIP-44 can take.
+const MaxPlain = 1<<16 - 1
+
+// CheckPlain refuses a message of n bytes that some reader of NIP-44 cannot take.
+// Longer ones have a form in the newer text of the NIP, which [Open] reads.
+func CheckPlain(n int) error {
+	switch {
+	case n < 1:
+		return fsys.E(fsys.Invalid, "message is empty or missing: NIP-44 has no encryption of nothing")
+	case n > MaxPlain:
+		return fsys.E(fsys.TooLarge, fmt.Sprintf("message has %d bytes: NIP-44 takes up to %d", n, MaxPlain))
+	}
+	return nil
+}
+
+// Conversation returns the 32 bytes that key and other share, with which both
+// encrypt and decrypt; the caller clears them.
+func Conversation(key *btcec.PrivateKey, other *btcec.PublicKey) ([]byte, error) {
 	x := btcec.GenerateSharedSecret(key, other)
 	defer clear(x)
 	return hkdf.Extract(sha256.New, x, []byte("nip44-v2"))
@@ -61,9 +79,15 @@ func (k messageKeys) sum(nonce, ciphertext []byte) []byte {
 	return h.Sum(nil)
 }
 
-// sealPayload encrypts a message of minPlain to maxPlain bytes. A nonce is
-// never used twice.
-func sealPayload(conversation, nonce, msg []byte) (string, error) {
+// Seal encrypts a message that [CheckPlain] does not refuse.
+func Seal(conversation, msg []byte) (payload string, err error) {
+	var nonce [nonceSize]byte
+	rand.Read(nonce[:]) // never fails
+	return seal(conversation, nonce[:], msg)
+}
+
+// seal uses a nonce, which is never used twice.
+func seal(conversation, nonce, msg []byte) (string, error) {
 	padded := make([]byte, 2+calcPadded(len(msg)))
 	binary.BigEndian.PutUint16(padded, uint16(len(msg)))
 	copy(padded[2:], msg)
@@ -85,8 +109,9 @@ func sealPadded(conversation, nonce, padded []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(b), nil
 }
 
-// openPayload decrypts what sealPayload or another program encrypted.
-func openPayload(conversation []byte, payload string) ([]byte, error) {
+// Open decrypts what [Seal] or another program encrypted. What cannot be is
+// fsys.Invalid, with the reason.
+func Open(conversation []byte, payload string) ([]byte, error) {
 	payload = strings.TrimSpace(payload)
 	if payload == "" {
 		return nil, fsys.E(fsys.Invalid, "ciphertext is empty or missing")
@@ -127,12 +152,12 @@ func openPayload(conversation []byte, payload string) ([]byte, error) {
 }
 
 // unpad returns the message in padded, which has at least 34 bytes. A length
-// of 0 means that the real one, above maxPlain, follows as 32 bits.
+// of 0 means that the real one, above MaxPlain, follows as 32 bits.
 func unpad(padded []byte) (msg []byte, ok bool) {
 	n, msg := uint64(binary.BigEndian.Uint16(padded)), padded[2:]
 	if n == 0 {
 		n, msg = uint64(binary.BigEndian.Uint32(msg)), msg[4:]
-		if n <= maxPlain {
+		if n <= MaxPlain {
 			return nil, false
 		}
 	}
