@@ -18,11 +18,11 @@ import (
 func Arrive(p store.Pair) ([]store.Pair, error) {
 	prefix, name, _ := strings.Cut(p.Key, "/")
 	switch prefix + "/" {
-	case trashPref, openPrefix, listPrefix: // the last two are made of the records
+	case trashPref, work.OpenPrefix, work.ListPrefix: // the last two are made of the records
 		return nil, nil
 	case workPrefix:
 		return arriveWorkspace(p, name)
-	case recPrefix:
+	case work.RecPrefix:
 		return arriveSession(p, name)
 	}
 	return []store.Pair{p}, nil
@@ -49,10 +49,10 @@ func arriveSession(p store.Pair, number string) ([]store.Pair, error) {
 	}
 	pairs := []store.Pair{p}
 	if !r.State.ended() {
-		pairs = append(pairs, store.Pair{Key: openKey(r.Number)})
+		pairs = append(pairs, store.Pair{Key: work.OpenKey(r.Number)})
 	}
 	if !r.Removing {
-		pairs = append(pairs, store.Pair{Key: listKey(r.Number)})
+		pairs = append(pairs, store.Pair{Key: work.ListKey(r.Number)})
 	}
 	return pairs, nil
 }

@@ -20,10 +20,10 @@ func (w *session) clock() {
 	defer timer.Stop()
 	for warned := false; ; {
 		select {
-		case <-w.ctx.Done():
+		case <-w.Ctx.Done():
 			return
 		case <-w.box.Done():
-			w.cancel(w.box.Err())
+			w.Cancel(w.box.Err())
 			return
 		case <-w.touch:
 		case <-timer.C:
@@ -32,7 +32,7 @@ func (w *session) clock() {
 		w.mark(now)
 		over, why := w.deadline()
 		if !now.Before(over) {
-			w.cancel(why)
+			w.Cancel(why)
 			return
 		}
 		wake := over.Sub(now)
@@ -48,7 +48,7 @@ func (w *session) clock() {
 		} else {
 			warned = false
 		}
-		if w.record().Price.Rate > 0 {
+		if w.Record().Price.Rate > 0 {
 			wake = min(wake, markEvery)
 		}
 		timer.Reset(wake)
@@ -57,7 +57,7 @@ func (w *session) clock() {
 
 // deadline is when the session ends, and why.
 func (w *session) deadline() (time.Time, error) {
-	r, up := w.record(), w.cameUp()
+	r, up := w.Record(), w.cameUp()
 	over, why := up.Add(seconds(w.plan.policy.MaxLife)), expired("life: the session ran as long as one may")
 	if d := r.Price.lasts(r.Held); up.Add(d).Before(over) && d < 100*365*24*time.Hour {
 		over, why = up.Add(d), expiry{fsys.E(fsys.Exhausted, "budget: the session has cost what was held for it")}
@@ -82,9 +82,10 @@ func onClock(t, now time.Time) time.Time { return now.Add(t.Sub(now)) }
 // idleEnd is when the session ends if nobody uses it; false if it is in use,
 // or does not wait to be used.
 func (w *session) idleEnd() (time.Time, bool) {
+	r := w.Record()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.rec.Keep || w.rec.State != Running || len(w.running) > 0 {
+	if !r.Keep || r.State != Running || len(w.running) > 0 {
 		return time.Time{}, false
 	}
 	end := w.lastUse.Add(seconds(w.plan.policy.Idle))
@@ -97,7 +98,7 @@ func (w *session) idleEnd() (time.Time, bool) {
 // expires is when the session ends if nothing else happens; zero while that is
 // not known.
 func (w *session) expires() time.Time {
-	if r := w.record(); r.Up.IsZero() || r.State.ended() {
+	if r := w.Record(); r.Up.IsZero() || r.State.ended() {
 		return time.Time{}
 	}
 	over, _ := w.deadline()
@@ -111,27 +112,27 @@ type idling struct {
 }
 
 func (w *session) warn(over time.Time) {
-	err := w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
-		return w.s.config.Note(tx, "containers.idle", idling{w.n, fsys.Stamp(over)})
+	err := w.s.st.Update(context.WithoutCancel(w.Ctx), func(tx store.Store) error {
+		return w.s.config.Note.Record(tx, "containers.idle", idling{w.N, fsys.Stamp(over)})
 	})
 	if err != nil {
-		slog.Warn("a session will end that nobody uses, and nobody was told", "agent", w.s.config.Agent, "session", w.n, "err", err)
+		slog.Warn("a session will end that nobody uses, and nobody was told", "agent", w.s.config.Agent, "session", w.N, "err", err)
 	}
 }
 
 // mark writes down that the session runs, if it costs something.
 func (w *session) mark(now time.Time) {
-	r, ran := w.record(), w.ran(now)
+	r, ran := w.Record(), w.ran(now)
 	if r.Price.Rate == 0 || ran-r.Mark.Sub(r.Up) < markEvery {
 		return
 	}
-	err := w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
+	err := w.s.st.Update(context.WithoutCancel(w.Ctx), func(tx store.Store) error {
 		if err := w.output.keep(tx); err != nil {
 			return err
 		}
-		return w.s.change(w.ctx, tx, w, func(r *record) { r.Mark = r.Up.Add(ran) })
+		return w.s.ledger.Change(w.Ctx, tx, w, func(r *record) { r.Mark = r.Up.Add(ran) })
 	})
 	if err != nil {
-		slog.Warn("the time of a session is not written down", "agent", w.s.config.Agent, "session", w.n, "err", err)
+		slog.Warn("the time of a session is not written down", "agent", w.s.config.Agent, "session", w.N, "err", err)
 	}
 }

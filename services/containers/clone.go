@@ -24,7 +24,7 @@ func (w *session) clone(ctx context.Context) error {
 
 // explained says of a clone that failed what may be missing.
 func (w *session) explained(err error) error {
-	if err != nil && w.ctx.Err() == nil && !w.plan.req.Repo.local() && !w.plan.network {
+	if err != nil && w.Ctx.Err() == nil && !w.plan.req.Repo.local() && !w.plan.network {
 		return fsys.Wrap(fsys.Unavailable, `the session has no network, so that only a path or file:// can be cloned; ask for it with "limits":{"network":true}`, err)
 	}
 	return err
@@ -43,11 +43,11 @@ func (w *session) cloneApart(ctx context.Context, r *repo) error {
 		return err
 	}
 	spec := sandboxes.Spec{
-		Name: SandboxName(w.s.config.Owner, w.n) + ofClone, Agent: w.s.config.Owner,
+		Name: SandboxName(w.s.config.Owner, w.N) + ofClone, Agent: w.s.config.Owner,
 		Image: w.plan.gitImage, Pull: w.plan.policy.pulls() || w.plan.policy.Pull && w.plan.policy.GitImage != "",
 		Limits: w.plan.spec,
 	}
-	box, err := w.plan.runner.Create(ctx, w.allHolds()[0], spec, func(line string) { w.output.say(line) })
+	box, err := w.plan.runner.Create(ctx, w.Holds()[0], spec, func(line string) { w.output.say(line) })
 	if err != nil {
 		return fsys.Wrap(fsys.Unavailable, "the clone failed: a sandbox for git", err)
 	}

@@ -63,9 +63,9 @@ package containers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -127,9 +127,7 @@ type Service struct {
 	root     *fsys.Table
 	policy   *fsys.Doc
 	policies *work.Document[Policy]
-	keys     work.Keys
-	sessions work.Cache[session]
-	crew     work.Crew[session]
+	ledger   work.Ledger[record, totals, session, *session]
 
 	mu       sync.Mutex
 	open     map[*session]struct{} // sandboxes that run for their files only
@@ -156,15 +154,21 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if config.EnvSecret == nil {
 		config.EnvSecret = func(context.Context, string) ([]byte, error) { return nil, errNoSecrets }
 	}
-	if config.Note == nil {
-		config.Note = func(store.Store, string, any) error { return nil }
-	}
 	s := &Service{config: config, st: config.Store, open: make(map[*session]struct{}), infos: make(map[string]lately)}
-	s.keys = work.Keys{What: "session", Now: config.Now, Lasts: s.lasts}
 	s.life, s.end = context.WithCancelCause(life)
 	// life, which is longer, knows of the context until that is cancelled.
 	runtime.AddCleanup(s, func(end context.CancelCauseFunc) { end(nil) }, s.end)
-	s.crew = work.Crew[session]{Life: s.life, What: "sessions", Do: func(w *session) { s.finish(w, w.run()) }}
+	s.ledger = work.Ledger[record, totals, session, *session]{
+		Table: &table, Service: "containers", Life: s.life, Store: s.st, Note: config.Note, Now: config.Now,
+		Account: config.Account, Approvals: config.Approvals, Allowed: config.Allowed, Log: slog.With("agent", config.Agent),
+		Make:    s.newWork,
+		Queue:   func(r *record) { r.State = Queued },
+		Refuse:  func(r *record, why error) { r.end(config.Now(), 0, why) },
+		Ended:   s.noteEnd,
+		Old:     s.old,
+		Removed: func(r work.Removed) any { return removed(r) },
+		Lost:    "; its sandbox is removed when the daemon starts again",
+	}
 	s.policies = policies()
 	s.policy = &fsys.Doc{Load: func(ctx context.Context) ([]byte, error) { return s.policies.Text(ctx, s.st) }, Save: s.savePolicy}
 	providers := make([]fsys.Entry, len(config.Providers))
@@ -182,10 +186,8 @@ func Open(life context.Context, config Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.crew.Limit(p.MaxConcurrent, p.MaxQueued)
-	if config.Approvals != nil {
-		config.Approvals.Tell(approvalService, s.approved)
-	}
+	s.ledger.Crew.Limit(p.MaxConcurrent, p.MaxQueued)
+	s.ledger.Begin()
 	if err := s.recover(life); err != nil {
 		return nil, err
 	}
@@ -206,9 +208,7 @@ func (s *Service) Root() fsys.Node { return s.root }
 func (s *Service) Policy() fsys.Node { return s.policy }
 
 // Unfinished returns how many sessions wait or run.
-func (s *Service) Unfinished() int {
-	return s.sessions.Len() + s.crew.Recording()
-}
+func (s *Service) Unfinished() int { return s.ledger.Unfinished() }
 
 // StopAll ends every session that waits or runs, the last one first, so that
 // none of them starts because another one ends. They failed with why, or are
@@ -217,11 +217,17 @@ func (s *Service) StopAll(why error) error {
 	if why == nil {
 		why = errStopped
 	}
-	var errs []error
-	for _, w := range slices.Backward(s.sessions.AllLive()) {
-		errs = append(errs, s.stop(w, why))
+	return s.ledger.StopAll(why)
+}
+
+// old reports whether the oldest session that has ended, so long ago, is to go.
+func (s *Service) old(ctx context.Context, tx store.Store, age time.Duration) (bool, error) {
+	p, err := s.policies.Read(ctx, tx)
+	if err != nil {
+		return false, err
 	}
-	return errors.Join(errs...)
+	t, err := table.Totals(ctx, tx)
+	return age >= time.Duration(p.KeepSessions) || t.Kept > p.KeepBytes || t.Ended > p.MaxKept, err
 }
 
 // Close cuts off what runs and waits until that is recorded and every sandbox
@@ -235,12 +241,12 @@ func (s *Service) Close(ctx context.Context) error {
 
 // Wait waits until nothing runs and every end is recorded, or until ctx ends.
 func (s *Service) Wait(ctx context.Context) error {
-	return s.crew.Wait(ctx, fsys.E(fsys.Timeout, "a sandbox does not stop; its session will be settled at the next start"))
+	return s.ledger.Crew.Wait(ctx, fsys.E(fsys.Timeout, "a sandbox does not stop; its session will be settled at the next start"))
 }
 
 // admit refuses what needs no request to be refused.
 func (s *Service) admit(ctx context.Context) error {
-	if err := s.crew.Full(); err != nil {
+	if err := s.ledger.Crew.Full(); err != nil {
 		return err
 	}
 	return budget.Admit(ctx)

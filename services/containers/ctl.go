@@ -3,7 +3,6 @@ package containers
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +21,7 @@ type verb struct {
 func verbs() []verb {
 	return []verb{
 		{"stop", "", "end the session; its commands get SIGTERM first", func(w *session, _ context.Context, _ string) error { return w.askToEnd() }},
-		{"kill", "", "end the session at once", func(w *session, _ context.Context, _ string) error { return w.s.stop(w, errStopped) }},
+		{"kill", "", "end the session at once", func(w *session, _ context.Context, _ string) error { return w.s.ledger.Stop(w, errStopped) }},
 		{"keep", "", "leave the session open after its last command", (*session).keepOpen},
 		{"extend", "SECONDS", "let it live so long from now, used or not", (*session).extend},
 		{"snapshot", "NAME", "copy the workspace to one that persists under this name", (*session).snapshot},
@@ -47,8 +46,8 @@ func (w *session) control(ctx context.Context, words []string) ([]byte, error) {
 		if want := len(strings.Fields(v.name + " " + v.arg)); len(words) != want {
 			return nil, fsys.E(fsys.Invalid, "want "+strings.TrimSpace(v.name+" "+v.arg))
 		}
-		if r := w.record(); r.State.ended() {
-			return nil, fsys.E(fsys.Busy, fmt.Sprintf("session %d has ended: %s", w.n, r.State))
+		if r := w.Record(); r.State.ended() {
+			return nil, fsys.E(fsys.Busy, fmt.Sprintf("session %d has ended: %s", w.N, r.State))
 		}
 		return nil, v.do(w, ctx, strings.Join(words[1:], " "))
 	}
@@ -62,22 +61,22 @@ func (w *session) askToEnd() error {
 	up := w.box != nil
 	w.mu.Unlock()
 	if !up || !w.hangUp() {
-		return w.s.stop(w, errStopped)
+		return w.s.ledger.Stop(w, errStopped)
 	}
-	grace := time.AfterFunc(seconds(w.plan.policy.StopGrace), func() { w.cancel(errStopped) })
-	context.AfterFunc(w.ctx, func() { grace.Stop() })
+	grace := time.AfterFunc(seconds(w.plan.policy.StopGrace), func() { w.Cancel(errStopped) })
+	context.AfterFunc(w.Ctx, func() { grace.Stop() })
 	w.mu.Lock()
 	left := len(w.running)
 	w.mu.Unlock()
 	if left == 0 {
-		w.cancel(errStopped)
+		w.Cancel(errStopped)
 	}
 	return nil
 }
 
 func (w *session) keepOpen(ctx context.Context, _ string) error {
 	err := w.s.st.Update(ctx, func(tx store.Store) error {
-		return w.s.change(ctx, tx, w, func(r *record) { r.Keep = true })
+		return w.s.ledger.Change(ctx, tx, w, func(r *record) { r.Keep = true })
 	})
 	w.wakeClock()
 	return err
@@ -91,7 +90,7 @@ func (w *session) extend(ctx context.Context, arg string) error {
 	}
 	now := w.s.config.Now()
 	until := now.Add(seconds(n))
-	r := w.record()
+	r := w.Record()
 	if r.Up.IsZero() {
 		return errNotReady
 	}
@@ -113,7 +112,7 @@ func (w *session) extend(ctx context.Context, arg string) error {
 // holdFor sets more aside for w, if what is held is less than need. What is held is
 // read where it is changed: many may ask at once.
 func (w *session) holdFor(ctx context.Context, need budget.Micros) error {
-	if w.record().Held >= need {
+	if w.Record().Held >= need {
 		return nil
 	}
 	if _, ok := budget.From(ctx); !ok {
@@ -121,7 +120,7 @@ func (w *session) holdFor(ctx context.Context, need budget.Micros) error {
 	}
 	var taken *budget.Hold
 	err := w.s.st.Update(ctx, func(tx store.Store) error {
-		r, err := store.GetJSON[record](ctx, tx, recordKey(w.n))
+		r, err := table.Read(ctx, tx, w.N)
 		switch {
 		case err != nil:
 			return err
@@ -131,25 +130,21 @@ func (w *session) holdFor(ctx context.Context, need budget.Micros) error {
 			return nil
 		}
 		more := need - r.Held
-		if taken, err = budget.TakeMore(ctx, tx, more, r.Held, heldFor(w.n)+", extended"); err != nil {
+		if taken, err = budget.TakeMore(ctx, tx, more, r.Held, w.s.ledger.For(w.N)+", extended"); err != nil {
 			return err
 		}
-		err = w.s.change(ctx, tx, w, func(r *record) {
+		err = w.s.ledger.Change(ctx, tx, w, func(r *record) {
 			r.Held += more
 			r.Holds = append(r.Holds, taken.ID())
 		})
 		if err != nil {
 			return err
 		}
-		w.mu.Lock() // what is settled in the next transaction has it
-		w.holds = append(w.holds, taken)
-		w.mu.Unlock()
-		return w.s.count(ctx, tx, func(t *totals) { t.Held += more })
+		w.AddHold(taken) // what is settled in the next transaction has it
+		return nil
 	})
 	if err != nil {
-		w.mu.Lock()
-		w.holds = slices.DeleteFunc(w.holds, func(h *budget.Hold) bool { return h == taken })
-		w.mu.Unlock()
+		w.DropHold(taken)
 	}
 	return err
 }

@@ -65,7 +65,7 @@ func (w *session) newExec(ctx context.Context, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r := w.record(); r.State.ended() {
+	if r := w.Record(); r.State.ended() {
 		return nil, fsys.E(fsys.Busy, "the session has ended: "+string(r.State))
 	}
 	if err := checkTime(c.Time, w.plan.limits); err != nil {
@@ -92,7 +92,7 @@ func parseCommand(raw []byte) (*command, error) {
 func (w *session) begin(ctx context.Context, c *command) (*exec, error) {
 	x := &exec{w: w, cmd: w.command(c), done: make(chan struct{})}
 	x.rec = execRecord{State: execWaiting, Command: *c, Created: w.s.config.Now()}
-	x.ctx, x.cancel = context.WithCancelCause(w.ctx)
+	x.ctx, x.cancel = context.WithCancelCause(w.Ctx)
 	x.proc = &process{cmd: x.cmd, alike: stdout, control: make(chan sandboxes.Control, 1)}
 	switch in := c.Stdin; {
 	case in == nil || in.Open:
@@ -106,7 +106,7 @@ func (w *session) begin(ctx context.Context, c *command) (*exec, error) {
 		return nil, err
 	}
 	err := w.s.st.Update(ctx, func(tx store.Store) error {
-		err := w.s.change(ctx, tx, w, func(r *record) {
+		err := w.s.ledger.Change(ctx, tx, w, func(r *record) {
 			r.Execs++
 			x.m = r.Execs
 		})
@@ -115,7 +115,7 @@ func (w *session) begin(ctx context.Context, c *command) (*exec, error) {
 		}
 		x.rec.Number = x.m
 		w.execs.Enter(x.m, x)
-		return store.PutJSON(ctx, tx, execKey(w.n, x.m), x.rec)
+		return store.PutJSON(ctx, tx, execKey(w.N, x.m), x.rec)
 	})
 	if err != nil {
 		w.execs.Undo(x.m, x)
@@ -135,7 +135,7 @@ func (w *session) actFor() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.stopping || w.ctx.Err() != nil:
+	case w.stopping || w.Ctx.Err() != nil:
 		return fsys.E(fsys.Busy, "the session is ending")
 	case w.execs.Len() >= w.plan.policy.MaxExecs:
 		return fsys.E(fsys.Busy, "too many commands run in the session; try again when some have ended")
@@ -208,7 +208,7 @@ func (x *exec) settle(state string, o outcome) error {
 	if err := x.output.confess(); err != nil {
 		return err
 	}
-	s, ctx := x.w.s, context.WithoutCancel(x.w.ctx)
+	s, ctx := x.w.s, context.WithoutCancel(x.w.Ctx)
 	return s.st.Update(ctx, func(tx store.Store) error {
 		if err := x.output.keep(tx); err != nil {
 			return err
@@ -230,14 +230,14 @@ func (x *exec) settle(state string, o outcome) error {
 			defer x.w.mu.Unlock()
 			x.w.written += size
 		})
-		return s.config.Note(tx, "containers.exec", execEnded{x.w.n, x.m, state, o.ExitCode})
+		return s.config.Note.Record(tx, "containers.exec", execEnded{x.w.N, x.m, state, o.ExitCode})
 	})
 }
 
 // alter changes the record of x in a transaction, and in memory when that is
 // committed.
 func (x *exec) alter(ctx context.Context, tx store.Store, alter func(*execRecord)) error {
-	r, err := store.GetJSON[execRecord](ctx, tx, execKey(x.w.n, x.m))
+	r, err := store.GetJSON[execRecord](ctx, tx, execKey(x.w.N, x.m))
 	if err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (x *exec) alter(ctx context.Context, tx store.Store, alter func(*execRecord
 		defer x.mu.Unlock()
 		x.rec = r
 	})
-	return store.PutJSON(ctx, tx, execKey(x.w.n, x.m), r)
+	return store.PutJSON(ctx, tx, execKey(x.w.N, x.m), r)
 }
 
 // change is alter in a transaction of its own.
@@ -263,7 +263,7 @@ func (x *exec) open(ctx context.Context) error {
 	if x.output != nil {
 		return nil
 	}
-	output, err := openRecording(ctx, store.Sub(x.w.s.st, execView(x.w.n, x.m)), x.w.plan.policy.OutputLimit)
+	output, err := openRecording(ctx, store.Sub(x.w.s.st, execView(x.w.N, x.m)), x.w.plan.policy.OutputLimit)
 	if err != nil {
 		return err
 	}

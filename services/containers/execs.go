@@ -36,7 +36,7 @@ func (d execs) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	x, err := d.w.exec(ctx, m)
 	if store.IsDamaged(err) {
 		return work.Damaged(err, func(ctx context.Context) error {
-			return d.w.s.st.Update(ctx, func(tx store.Store) error { return d.w.s.eraseExec(ctx, tx, d.w.n, m) })
+			return d.w.s.st.Update(ctx, func(tx store.Store) error { return d.w.s.eraseExec(ctx, tx, d.w.N, m) })
 		}), nil
 	}
 	if err != nil {
@@ -53,7 +53,7 @@ func (d execs) newFile() fsys.Node {
 // a session that came with none: what runs in it may what the session may, and
 // that is as long as the session lasts.
 func (w *session) takesFrom(ctx context.Context) error {
-	if id := fsys.TokenOf(ctx); id != "" && id != w.record().Token {
+	if id := fsys.TokenOf(ctx); id != "" && id != w.Record().Token {
 		return fsys.E(fsys.Permission, "the session was not begun with this token, and what runs in it has other rights; begin one of your own")
 	}
 	return nil
@@ -67,7 +67,7 @@ func (d execs) List(ctx context.Context) ([]fsys.Entry, error) {
 		return nil, nil
 	}
 	list := []fsys.Entry{{Name: execNew, Node: d.newFile()}}
-	prefix := execsPart(d.w.n) + recPrefix
+	prefix := execsPart(d.w.N) + work.RecPrefix
 	for p, err := range store.All(ctx, store.Forgiving(d.w.s.st), prefix) {
 		if err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func (d execs) Remove(ctx context.Context) error {
 // exec returns exec m of w, or NotExist.
 func (w *session) exec(ctx context.Context, m int64) (*exec, error) {
 	x, err := w.execs.Get(ctx, m, func() (*exec, bool, error) {
-		rec, err := store.GetJSON[execRecord](ctx, w.s.st, execKey(w.n, m))
+		rec, err := store.GetJSON[execRecord](ctx, w.s.st, execKey(w.N, m))
 		x := &exec{w: w, m: m, rec: rec, done: make(chan struct{})}
 		close(x.done)
 		return x, rec.ended(), err
@@ -161,7 +161,7 @@ func (x *exec) Remove(ctx context.Context) error {
 	}
 	running := false
 	err := x.w.s.st.Update(ctx, func(tx store.Store) error {
-		r, err := store.GetJSON[execRecord](ctx, tx, execKey(x.w.n, x.m))
+		r, err := store.GetJSON[execRecord](ctx, tx, execKey(x.w.N, x.m))
 		if err != nil {
 			return err
 		}
@@ -178,14 +178,14 @@ func (x *exec) Remove(ctx context.Context) error {
 
 // delete deletes all that is stored of x, which has ended.
 func (x *exec) delete(ctx context.Context, tx store.Store) error {
-	if err := tx.Delete(ctx, execKey(x.w.n, x.m)); err != nil {
+	if err := tx.Delete(ctx, execKey(x.w.N, x.m)); err != nil {
 		return err
 	}
 	if err := x.drop(tx); err != nil {
 		return err
 	}
 	store.After(tx, func() { x.w.execs.Remove(x.m) })
-	return store.DeleteAll(ctx, tx, execView(x.w.n, x.m))
+	return store.DeleteAll(ctx, tx, execView(x.w.N, x.m))
 }
 
 // eraseExec deletes what there is of an exec whose record is damaged.
@@ -229,7 +229,7 @@ type execStatus struct {
 func (x *exec) status(context.Context) (execStatus, error) {
 	r := x.record()
 	f := execStatus{
-		Session: x.w.n, Exec: r.Number, State: r.State, Command: r.Command.String(), TTY: r.Command.TTY != nil,
+		Session: x.w.N, Exec: r.Number, State: r.State, Command: r.Command.String(), TTY: r.Command.TTY != nil,
 		Created: work.Stamp(r.Created), Started: work.Stamp(r.Started), Ended: work.Stamp(r.Ended),
 	}
 	if o := r.Outcome; o != nil {

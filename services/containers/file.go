@@ -72,7 +72,7 @@ func (f *file) read(ctx context.Context, op func(fsys.Node) error) error {
 // because the session ended.
 func (f *file) do(ctx context.Context, op func(fsys.Node) error) error {
 	for again := true; ; again = false {
-		live := !f.w.record().State.ended()
+		live := !f.w.Record().State.ended()
 		n, done, err := f.now(ctx)
 		if err == nil {
 			err = op(n)
@@ -87,11 +87,11 @@ func (f *file) do(ctx context.Context, op func(fsys.Node) error) error {
 // cutOff reports whether an operation on the files of w failed with err because
 // the sandbox was stopped under it; then it has been.
 func (w *session) cutOff(ctx context.Context, err error) bool {
-	if code := fsys.CodeOf(err); code != fsys.Canceled && code != fsys.Unavailable || ctx.Err() != nil || w.ctx == nil || w.ctx.Err() == nil {
+	if code := fsys.CodeOf(err); code != fsys.Canceled && code != fsys.Unavailable || ctx.Err() != nil || w.Ctx == nil || w.Ctx.Err() == nil {
 		return false
 	}
 	select {
-	case <-w.done:
+	case <-w.Done:
 		return true
 	case <-ctx.Done():
 		return false
@@ -103,7 +103,7 @@ func (f *file) child(name string) *file { return &file{w: f.w, path: path.Join(f
 // empty reports whether the files are not to be seen: there is no sandbox, or
 // the session is being removed.
 func (f *file) empty() bool {
-	r := f.w.record()
+	r := f.w.Record()
 	return f.path == "" && (len(r.Hidden) > 0 || r.Sandbox == "")
 }
 

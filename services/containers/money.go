@@ -1,13 +1,11 @@
 package containers
 
 import (
-	"context"
 	"math"
 	"math/bits"
 	"time"
 
 	"agent9/namespace/budget"
-	"agent9/store"
 )
 
 // price is what a session costs, in micro-dollars: once, and for a second of
@@ -66,36 +64,4 @@ func (w *session) ran(now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(w.up)
-}
-
-// settleHolds ends the holds of w, which cost so much, in the transaction that
-// tx belongs to. The last one has what the others do not cover.
-func settleHolds(tx store.Store, holds []*budget.Hold, cost budget.Micros, reason string) error {
-	for i, h := range holds {
-		part := cost
-		if i < len(holds)-1 {
-			part = min(part, h.Max())
-		}
-		if err := h.Settle(tx, part, reason); err != nil {
-			return err
-		}
-		cost -= part
-	}
-	return nil
-}
-
-// resume returns the holds of rec that are still open.
-func (s *Service) resume(ctx context.Context, rec record) ([]*budget.Hold, error) {
-	var holds []*budget.Hold
-	for _, id := range rec.Holds {
-		h, err := s.config.Account.Resume(ctx, id)
-		if missing(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		holds = append(holds, h)
-	}
-	return holds, nil
 }

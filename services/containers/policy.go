@@ -260,8 +260,8 @@ func (s *Service) savePolicy(ctx context.Context, doc []byte) error {
 		if err := store.PutJSON(ctx, tx, policyKey, p); err != nil {
 			return err
 		}
-		store.After(tx, func() { s.crew.Limit(p.MaxConcurrent, p.MaxQueued) })
-		return s.config.Note(tx, "containers.policy", p)
+		store.After(tx, func() { s.ledger.Crew.Limit(p.MaxConcurrent, p.MaxQueued) })
+		return s.config.Note.Record(tx, "containers.policy", p)
 	})
 }
 

@@ -1,11 +1,13 @@
 package containers
 
 import (
+	"context"
 	"time"
 
 	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
 	"agent9/services/internal/work"
+	"agent9/store"
 )
 
 // State is where a session is.
@@ -60,8 +62,7 @@ type record struct {
 	Execs     int64         `json:"execs,omitempty"` // made
 	Lost      int64         `json:"lost,omitempty"`
 	Size      int64         `json:"size"` // of all that is kept of it
-	Removing  bool          `json:"removing,omitempty"`
-	Hidden    []string      `json:"hidden,omitempty"` // files that were removed
+	work.Listing
 }
 
 // usage is what a sandbox has used.
@@ -93,47 +94,82 @@ type outcome struct {
 	Error    *work.Failure `json:"error,omitempty"`
 }
 
-// The keys of the records. Numbers are padded, so that they sort.
+// The keys of what else is stored; those of records are the table's.
 const (
-	nextKey    = "next"
-	totalsKey  = "totals"
 	policyKey  = "policy"
-	openPrefix = "open/"  // sessions that have not ended: nothing
-	listPrefix = "list/"  // sessions that are shown: nothing
 	workPrefix = "work/"  // workspaces that persist, by provider and name
 	trashPref  = "trash/" // sandboxes to remove, by provider and id: nothing
 
-	recPrefix  = "rec/"  // sessions, and execs in the part of one: the record
-	reqPrefix  = "req/"  // the request
-	outPrefix  = "out/"  // as recPrefix: the output
-	execPrefix = "exec/" // the part of a session's execs
+	outPrefix  = "out/"  // the output of sessions, and of execs in the part of one
+	execPrefix = "exec/" // the part of a session's execs, with their records
 )
+
+// overhead is what a session or an exec counts besides its request and output.
+const overhead = 1 << 10
 
 // IsSetting reports whether what is stored at key is what the operator has set,
 // and not what was run: a copy of an agent is given it.
 func IsSetting(key string) bool { return key == policyKey }
-
-func recordKey(n int64) string  { return recPrefix + work.Padded(n) }
-func requestKey(n int64) string { return reqPrefix + work.Padded(n) }
-func openKey(n int64) string    { return openPrefix + work.Padded(n) }
-func listKey(n int64) string    { return listPrefix + work.Padded(n) }
 
 // outputView is where the output of a session is, and execsPart where its
 // execs are.
 func outputView(n int64) string { return outPrefix + work.Padded(n) + "/" }
 func execsPart(n int64) string  { return execPrefix + work.Padded(n) + "/" }
 
-func execKey(n, m int64) string  { return execsPart(n) + recPrefix + work.Padded(m) }
+func execKey(n, m int64) string  { return execsPart(n) + work.RecPrefix + work.Padded(m) }
 func execView(n, m int64) string { return execsPart(n) + outPrefix + work.Padded(m) + "/" }
 
 // totals are sums over all sessions that there are, and of what was ever spent.
 type totals struct {
-	Held     budget.Micros   `json:"held"`
-	Spent    budget.Micros   `json:"spent"`
+	work.Sums
 	Sessions map[State]int64 `json:"sessions"`
 	Kept     int64           `json:"kept"`  // bytes of sessions that have ended
 	Ended    int64           `json:"ended"` // sessions that have
 	Works    int             `json:"workspaces"`
+}
+
+// table is how sessions are stored.
+var table = work.Table[record, totals]{
+	What:     "session",
+	Data:     []string{outPrefix, execPrefix},
+	Standing: (*record).standing,
+	New:      func() totals { return totals{Sessions: map[State]int64{}} },
+	Sums:     func(t *totals) *work.Sums { return &t.Sums },
+	Count:    (*totals).count,
+	Besides: func(ctx context.Context, st store.Store, t *totals) error {
+		for _, err := range store.All(ctx, st, workPrefix) {
+			if err != nil {
+				return err
+			}
+			t.Works++
+		}
+		return nil
+	},
+}
+
+func (r *record) standing() work.Standing {
+	s := work.Standing{
+		Number: r.Number, Listed: r.Entry(""), Key: r.Key, Holds: r.Holds, Held: r.Held,
+		Awaiting: r.State == Awaiting, Open: !r.State.ended(), Ended: r.Ended, Listing: &r.Listing,
+	}
+	if !s.Open {
+		s.Spent = r.Cost
+	}
+	return s
+}
+
+// count adds r to t n times.
+func (t *totals) count(r *record, n int64) {
+	t.Sessions[r.State] += n
+	if r.State.ended() {
+		t.Kept, t.Ended = max(t.Kept+n*r.Size, 0), max(t.Ended+n, 0)
+	}
+}
+
+// Holds returns what the sessions in st that have not ended hold of the
+// account, by the id of the hold.
+func Holds(ctx context.Context, st store.Store) (map[string]string, error) {
+	return table.Holds(ctx, st, "sandbox")
 }
 
 // modTime is when something happened to the session last.

@@ -2,7 +2,6 @@ package containers
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -16,13 +15,11 @@ import (
 // the program cut off, which the next Open settles, or that wait for an
 // approval, or sandboxes that are still to be removed.
 func Interrupted(ctx context.Context, st store.Store) (bool, error) {
-	for _, prefix := range []string{openPrefix, trashPref} {
-		page, err := store.Forgiving(st).List(ctx, prefix, "", 1)
-		if len(page) > 0 || err != nil {
-			return true, err
-		}
+	if open, err := work.AnyOpen(ctx, st); open || err != nil {
+		return open, err
 	}
-	return false, nil
+	page, err := store.Forgiving(st).List(ctx, trashPref, "", 1)
+	return len(page) > 0, err
 }
 
 // Wanted reports whether the sandbox that a provider has under this name and
@@ -32,7 +29,7 @@ func Wanted(ctx context.Context, st store.Store, name, id string) (bool, error) 
 	if !ok {
 		return false, nil
 	}
-	r, err := store.GetJSON[record](ctx, st, recordKey(n))
+	r, err := table.Read(ctx, st, n)
 	if missing(err) {
 		return false, nil
 	}
@@ -44,66 +41,52 @@ func Wanted(ctx context.Context, st store.Store, name, id string) (bool, error) 
 func (s *Service) recover(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	for p, err := range store.All(ctx, store.Forgiving(s.st), openPrefix) {
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(p.Key[len(openPrefix):], 10, 64)
-		if err != nil {
-			return fsys.E(fsys.Internal, "the database has an open session that is called "+p.Key)
-		}
-		err = s.interrupted(ctx, patience, n)
-		if store.IsDamaged(err) { // it holds what it holds until it is removed
-			slog.Error("a session cannot be ended, as what there is of it is damaged; remove it", "agent", s.config.Agent, "session", n, "err", err)
-			continue
-		}
-		if err != nil {
-			return fsys.Wrap(fsys.Internal, "containers session "+text(n), err)
-		}
+	again := func(ctx context.Context, w *session) (err error) {
+		w.plan, err = s.planAgain(ctx, w.Record())
+		return err
+	}
+	err := s.ledger.Recover(ctx, again, func(w *session) work.How[record] { return w.interrupted(patience) })
+	if err != nil {
+		return err
 	}
 	return s.freeWorkspaces(ctx)
+}
+
+// planAgain is the plan that rec was made of, under the policy of now but at
+// the old price.
+func (s *Service) planAgain(ctx context.Context, rec record) (plan, error) {
+	raw, err := s.st.Get(ctx, work.RequestKey(rec.Number))
+	if err != nil {
+		return plan{}, err
+	}
+	sub, err := parseSubmission(raw)
+	if err != nil {
+		return plan{}, err
+	}
+	p, err := s.policies.Read(ctx, s.st)
+	if err != nil {
+		return plan{}, err
+	}
+	sub.req.Provider = rec.Provider
+	pl, err := s.plan(ctx, p, sub)
+	pl.max, pl.price, pl.image = rec.Held, rec.Price, rec.Image
+	return pl, err
 }
 
 // recoverTimeout is how long the start waits in all for providers to say how
 // long sandboxes ran.
 const recoverTimeout = 5 * time.Second
 
-func (s *Service) interrupted(ctx, patience context.Context, n int64) error {
-	rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
-	if err != nil {
-		return err
-	}
-	if rec.State == Awaiting && s.config.Approvals != nil {
-		return s.await(ctx, rec)
-	}
-	if s.config.Account == nil {
-		return fsys.E(fsys.Internal, "there is no account to settle it with")
-	}
-	holds, err := s.resume(ctx, rec)
-	if err != nil {
-		return err
-	}
-	ran := s.stopped(patience, &rec)
-	w := &session{s: s, n: n, rec: rec, done: make(chan struct{})}
-	if err := w.open(ctx); err != nil {
-		return err
-	}
-	return s.st.Update(ctx, func(tx store.Store) error {
-		before := rec
-		r := rec
-		r.end(s.config.Now(), ran, errInterrupted)
+// interrupted is how w ends, which the end of the program cut off.
+func (w *session) interrupted(patience context.Context) work.How[record] {
+	rec := w.Record()
+	ran := w.s.stopped(patience, &rec)
+	return func(ctx context.Context, tx store.Store, r *record) (string, error) {
+		r.Usage = rec.Usage
+		r.end(w.s.config.Now(), ran, errInterrupted)
 		r.Size += w.output.stored()
-		if err := settleHolds(tx, holds, r.Cost, errInterrupted.Error()); err != nil {
-			return err
-		}
-		if err := interruptExecs(ctx, tx, r); err != nil {
-			return err
-		}
-		if err := s.putEnd(ctx, tx, before, r); err != nil || !r.Removing {
-			return err
-		}
-		return s.delete(ctx, tx, w, r, "")
-	})
+		return errInterrupted.Error(), interruptExecs(ctx, tx, *r)
+	}
 }
 
 // stopped makes sure that the sandbox of r does not run, and returns how long
@@ -130,7 +113,7 @@ func (s *Service) stopped(ctx context.Context, r *record) time.Duration {
 
 // interruptExecs ends the execs of r that ran.
 func interruptExecs(ctx context.Context, tx store.Store, r record) error {
-	for p, err := range store.All(ctx, store.Forgiving(tx), execsPart(r.Number)+recPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(tx), execsPart(r.Number)+work.RecPrefix) {
 		if err != nil {
 			return err
 		}
@@ -157,15 +140,15 @@ func (s *Service) Purge(ctx context.Context) error {
 	if err := s.Wait(ctx); err != nil {
 		return err
 	}
-	for p, err := range store.All(ctx, store.Forgiving(s.st), listPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(s.st), work.ListPrefix) {
 		if err != nil {
 			return err
 		}
-		n, err := strconv.ParseInt(p.Key[len(listPrefix):], 10, 64)
+		n, err := strconv.ParseInt(p.Key[len(work.ListPrefix):], 10, 64)
 		if err != nil {
 			return fsys.E(fsys.Internal, "the database has a session that is called "+p.Key)
 		}
-		r, err := store.GetJSON[record](ctx, s.st, recordKey(n))
+		r, err := table.Read(ctx, s.st, n)
 		if store.IsDamaged(err) || missing(err) {
 			continue // the next start removes the sandbox, which is then nobody's
 		}

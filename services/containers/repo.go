@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"agent9/fsys"
+	"agent9/services/internal/work"
 	"agent9/store"
 )
 
@@ -140,7 +141,7 @@ func (r *repo) attempts(dir string, bare bool) [][][]string {
 // Clones calls found with every secret that a session in st, which got beyond
 // its clone, was given for a repository, and with the URL of that.
 func Clones(ctx context.Context, st store.Store, found func(secret, url string)) error {
-	for p, err := range store.All(ctx, store.Forgiving(st), recPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(st), work.RecPrefix) {
 		if err != nil {
 			return err
 		}
@@ -148,7 +149,7 @@ func Clones(ctx context.Context, st store.Store, found func(secret, url string))
 		if err != nil || rec.State != Done && len(rec.Results) == 0 && rec.Execs == 0 {
 			continue // what cannot be read, fsck tells of
 		}
-		raw, err := st.Get(ctx, requestKey(rec.Number))
+		raw, err := st.Get(ctx, work.RequestKey(rec.Number))
 		if err != nil || !bytes.Contains(raw, []byte(`"auth"`)) {
 			continue
 		}

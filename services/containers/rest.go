@@ -18,7 +18,7 @@ const (
 // rest returns what f is without a run of the sandbox, if it is in the
 // workspace of a session that has ended and the provider can tell; else nil.
 func (f *file) rest(ctx context.Context) (fsys.Node, func(), error) {
-	r := f.w.record()
+	r := f.w.Record()
 	below, in := strings.CutPrefix(f.path, workDir)
 	if r.Bare {
 		below, in = "/"+f.path, true
@@ -54,7 +54,7 @@ func (f *file) rest(ctx context.Context) (fsys.Node, func(), error) {
 
 // starts reports whether the sandbox must be made to run to say what f is.
 func (f *file) starts(ctx context.Context) bool {
-	if !f.w.record().State.ended() || f.w.shown(ctx) {
+	if !f.w.Record().State.ended() || f.w.shown(ctx) {
 		return false
 	}
 	n, done, err := f.rest(ctx)
@@ -67,7 +67,7 @@ func (f *file) starts(ctx context.Context) bool {
 // top lists what files/ shows: the workspace, which is all of it where the
 // sandbox has nothing else. What is not listed is walked to.
 func (f *file) top(ctx context.Context) ([]fsys.Entry, error) {
-	if f.w.record().Bare {
+	if f.w.Record().Bare {
 		return f.all(ctx)
 	}
 	c := f.child(workDir)

@@ -23,7 +23,7 @@ import (
 // of the session runs.
 func (w *session) run() error {
 	err := w.live()
-	cause := context.Cause(w.ctx)
+	cause := context.Cause(w.Ctx)
 	switch {
 	case cause != nil:
 		err = cause
@@ -33,7 +33,7 @@ func (w *session) run() error {
 	if w.s.life.Err() != nil && err != nil && cause != errStopped {
 		err = errInterrupted
 	}
-	w.cancel(err)
+	w.Cancel(err)
 	w.mu.Lock()
 	w.stopping = true // nothing is begun any more
 	w.mu.Unlock()
@@ -44,38 +44,38 @@ func (w *session) run() error {
 
 // live does all that a session is for.
 func (w *session) live() error {
-	if err := w.open(w.ctx); err != nil {
+	if err := w.Open(w.Ctx); err != nil {
 		return err
 	}
-	if id := w.record().Token; id != "" && w.s.config.Token != nil {
-		if err := w.s.config.Token(w.ctx, nil, id); err != nil {
+	if id := w.Record().Token; id != "" && w.s.config.Token != nil {
+		if err := w.s.config.Token(w.Ctx, nil, id); err != nil {
 			return err
 		}
 	}
-	if err := w.openSecrets(w.ctx); err != nil {
+	if err := w.openSecrets(w.Ctx); err != nil {
 		return err
 	}
 	if err := w.provision(); err != nil {
 		return err
 	}
 	if w.plan.req.Repo != nil {
-		if err := w.enter(Cloning, nil); err != nil {
+		if err := w.enter(Cloning); err != nil {
 			return err
 		}
-		if err := w.clone(w.ctx); err != nil {
+		if err := w.clone(w.Ctx); err != nil {
 			return err
 		}
-		if err := w.putFiles(w.ctx); err != nil {
+		if err := w.putFiles(w.Ctx); err != nil {
 			return err
 		}
 	}
-	if err := w.enter(Running, nil); err != nil {
+	if err := w.enter(Running); err != nil {
 		return err
 	}
 	close(w.ready)
-	err := w.commandsInTurn(w.ctx)
-	if w.ctx.Err() == nil && w.record().Keep {
-		<-w.ctx.Done()
+	err := w.commandsInTurn(w.Ctx)
+	if w.Ctx.Err() == nil && w.Record().Keep {
+		<-w.Ctx.Done()
 	}
 	return err
 }
@@ -83,20 +83,20 @@ func (w *session) live() error {
 // provision makes the sandbox and furnishes it. The clock runs from when it
 // does.
 func (w *session) provision() error {
-	if w.record().State == Queued {
-		ctx := context.WithoutCancel(w.ctx)
+	if w.Record().State == Queued {
+		ctx := context.WithoutCancel(w.Ctx)
 		err := w.s.st.Update(ctx, func(tx store.Store) error {
-			if err := w.holds[0].Ready(tx); err != nil { // overdrawn meanwhile
+			if err := w.Holds()[0].Ready(tx); err != nil { // overdrawn meanwhile
 				return err
 			}
-			return w.s.enterState(ctx, tx, w, Provisioning, func(r *record) { r.Started = w.s.config.Now() })
+			return w.s.ledger.Change(ctx, tx, w, func(r *record) { r.State, r.Started = Provisioning, w.s.config.Now() })
 		})
 		if err != nil {
 			return err
 		}
 	}
 	spec := sandboxes.Spec{
-		Name:   SandboxName(w.s.config.Owner, w.n),
+		Name:   SandboxName(w.s.config.Owner, w.N),
 		Agent:  w.s.config.Owner,
 		Image:  w.plan.image,
 		Pull:   w.plan.policy.pulls(),
@@ -104,17 +104,17 @@ func (w *session) provision() error {
 	}
 	if name := string(w.plan.req.Workspace); name != "" {
 		spec.Workspace = w.s.workspaceID(name)
-		if err := w.s.freeWorkspace(w.ctx, w.plan.runner, name); err != nil {
+		if err := w.s.freeWorkspace(w.Ctx, w.plan.runner, name); err != nil {
 			return err
 		}
 	}
 	if w.s.config.Skills != nil {
 		var err error
-		if spec.Skills, err = w.s.config.Skills(fsys.WithToken(w.ctx, w.record().Token)); err != nil {
+		if spec.Skills, err = w.s.config.Skills(fsys.WithToken(w.Ctx, w.Record().Token)); err != nil {
 			return fsys.Wrap(fsys.Internal, "the skills", err)
 		}
 	}
-	box, err := w.plan.runner.Create(w.ctx, w.holds[0], spec, func(line string) { w.output.say(line) })
+	box, err := w.plan.runner.Create(w.Ctx, w.Holds()[0], spec, func(line string) { w.output.say(line) })
 	if errors.Is(err, sandboxes.ErrNotPulled) {
 		return w.plan.policy.notPulled(w.plan.runner.ID(), w.plan.image)
 	}
@@ -129,11 +129,11 @@ func (w *session) provision() error {
 	// Commands begin when this is on disk; the files are written meanwhile.
 	recorded := make(chan error, 1)
 	go func() {
-		recorded <- w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
-			return w.s.change(w.ctx, tx, w, func(r *record) { r.Sandbox, r.Bare, r.Up, r.Mark = box.ID(), at == "", now, now })
+		recorded <- w.s.st.Update(context.WithoutCancel(w.Ctx), func(tx store.Store) error {
+			return w.s.ledger.Change(w.Ctx, tx, w, func(r *record) { r.Sandbox, r.Bare, r.Up, r.Mark = box.ID(), at == "", now, now })
 		})
 	}()
-	err = w.furnish(w.ctx, now)
+	err = w.furnish(w.Ctx, now)
 	if failed := <-recorded; failed != nil {
 		return failed
 	}
@@ -158,7 +158,7 @@ func (w *session) answer() {
 		return
 	}
 	for {
-		conn, err := w.box.Accept(w.ctx)
+		conn, err := w.box.Accept(w.Ctx)
 		if err != nil {
 			return
 		}
@@ -168,15 +168,15 @@ func (w *session) answer() {
 
 func (w *session) serve(conn net.Conn) {
 	defer conn.Close()
-	defer context.AfterFunc(w.ctx, func() { conn.Close() })()
-	w.serves(w.ctx, w.record().Token, conn)
+	defer context.AfterFunc(w.Ctx, func() { conn.Close() })()
+	w.serves(w.Ctx, w.Record().Token, conn)
 }
 
 // takeDown stops the sandbox and notes what it has used.
 func (w *session) takeDown() {
 	if w.output != nil {
 		if err := w.output.confess(); err != nil {
-			slog.Warn("the end of a session's output is not recorded", "agent", w.s.config.Agent, "session", w.n, "err", err)
+			slog.Warn("the end of a session's output is not recorded", "agent", w.s.config.Agent, "session", w.N, "err", err)
 		}
 	}
 	w.mu.Lock()
@@ -185,11 +185,11 @@ func (w *session) takeDown() {
 	if box == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(w.ctx), removeTimeout, fsys.E(fsys.Timeout, "the provider does not answer"))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(w.Ctx), removeTimeout, fsys.E(fsys.Timeout, "the provider does not answer"))
 	defer cancel()
 	err := box.Stop(ctx)
 	if err != nil {
-		slog.Warn("a sandbox was not stopped", "agent", w.s.config.Agent, "session", w.n, "err", err)
+		slog.Warn("a sandbox was not stopped", "agent", w.s.config.Agent, "session", w.N, "err", err)
 	}
 	u, err := box.Usage(ctx)
 	w.mu.Lock()
@@ -229,11 +229,11 @@ func (w *session) commandsInTurn(ctx context.Context) error {
 
 // noteEnd records how a command ended.
 func (w *session) noteEnd(o outcome) error {
-	return w.s.st.Update(context.WithoutCancel(w.ctx), func(tx store.Store) error {
+	return w.s.st.Update(context.WithoutCancel(w.Ctx), func(tx store.Store) error {
 		if err := w.output.keep(tx); err != nil {
 			return err
 		}
-		return w.s.change(w.ctx, tx, w, func(r *record) {
+		return w.s.ledger.Change(w.Ctx, tx, w, func(r *record) {
 			r.Results = append(r.Results, o)
 			r.Lost += o.Lost
 		})
@@ -267,7 +267,7 @@ func (w *session) env(own map[string]string) []string {
 	p := &w.plan.policy
 	name, mail := w.s.config.Agent+p.GitSuffix, w.s.config.Agent+"@"+p.GitDomain
 	env := []string{
-		"AGENT9_AGENT=" + w.s.config.Agent, "AGENT9_SESSION=" + text(w.n),
+		"AGENT9_AGENT=" + w.s.config.Agent, "AGENT9_SESSION=" + text(w.N),
 		"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + mail,
 		"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + mail,
 	}
@@ -302,7 +302,7 @@ const envName = "env.json"
 func (w *session) furnish(ctx context.Context, up time.Time) error {
 	where := w.box.Where()
 	env := envFile{
-		Agent: w.s.config.Agent, Session: w.n, Workspace: where.Workspace, Skills: where.Skills,
+		Agent: w.s.config.Agent, Session: w.N, Workspace: where.Workspace, Skills: where.Skills,
 		Socket: where.Socket, Helper: where.Helper, Expires: fsys.Stamp(up.Add(seconds(w.plan.policy.MaxLife))),
 	}
 	if where.Socket != "" {

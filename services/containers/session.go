@@ -2,27 +2,20 @@ package containers
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
-	"agent9/fsys"
-	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
 	"agent9/services/internal/work"
 	"agent9/store"
 )
 
-// A session is one request, from submission on. While it has not ended the
-// service keeps it; afterwards it is in memory as long as somebody looks at it,
-// so that there is one of a number at any time.
+// A session is one request, from submission on.
 type session struct {
+	work.Item[record]
 	s *Service
-	n int64
 
 	// Of a session that has not ended.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
 	plan   plan
 	serves Serve         // who is asked by the programs in it; nil: nobody
 	ready  chan struct{} // closed when the sandbox takes commands of exec/new
@@ -31,15 +24,11 @@ type session struct {
 	// Set before anything runs in the sandbox.
 	secrets secrets
 
-	done  chan struct{} // closed when it has ended
 	execs work.Cache[exec]
 	sight sight // of the files
 
 	mu       sync.Mutex
-	rec      record
 	output   *recording // nil: not opened; then it stays
-	gone     bool
-	holds    []*budget.Hold
 	box      *sandboxes.Box
 	used     usage
 	running  map[*process]struct{}
@@ -50,68 +39,39 @@ type session struct {
 	written  int64     // bytes of execs
 }
 
-// liveSession returns session n, which has not ended.
-func (s *Service) liveSession(n int64) *session {
-	w := &session{
-		s: s, n: n,
+// newWork returns a session that is nothing yet.
+func (s *Service) newWork() *session {
+	return &session{
+		s:       s,
 		serves:  s.config.Serve,
 		ready:   make(chan struct{}),
 		touch:   make(chan struct{}, 1),
-		done:    make(chan struct{}),
 		running: make(map[*process]struct{}),
 	}
-	w.ctx, w.cancel = context.WithCancelCause(s.life)
-	return w
 }
 
-// session returns session n, or NotExist.
-func (s *Service) session(ctx context.Context, n int64) (*session, error) {
-	w, err := s.sessions.Get(ctx, n, func() (*session, bool, error) {
-		rec, err := store.GetJSON[record](ctx, s.st, recordKey(n))
-		w := &session{s: s, n: n, rec: rec, done: make(chan struct{})}
-		close(w.done)
-		return w, rec.State.ended(), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return w, w.Present()
-}
-
-// open opens the streams.
-func (w *session) open(ctx context.Context) error {
+// Open opens the streams.
+func (w *session) Open(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.output != nil {
 		return nil
 	}
-	output, err := openRecording(ctx, store.Sub(w.s.st, outputView(w.n)), w.plan.policy.OutputLimit)
+	output, err := openRecording(ctx, store.Sub(w.s.st, outputView(w.N)), w.plan.policy.OutputLimit)
 	if err != nil {
 		return err
 	}
 	w.output = output
-	if w.rec.State.ended() {
+	if r := w.Record(); r.State.ended() {
 		output.end()
 	}
 	return nil
-}
-
-func (w *session) record() record {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rec
 }
 
 func (w *session) lastUsage() usage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used
-}
-
-func (w *session) allHolds() []*budget.Hold {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.holds)
 }
 
 // execBytes is how much is kept of what execs wrote.
@@ -123,25 +83,55 @@ func (w *session) execBytes() int64 {
 
 var _ work.Work = (*session)(nil)
 
-func (w *session) Present() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.gone || w.rec.Removing {
-		return fsys.NotExist
-	}
-	return nil
-}
-
-func (w *session) Hidden() []string { return w.record().Hidden }
-
 func (w *session) ModTime() time.Time {
-	r := w.record()
+	r := w.Record()
 	return r.modTime()
 }
 
-func (w *session) Hide(ctx context.Context, name string) error { return w.s.hide(ctx, w, name) }
+func (w *session) Hide(ctx context.Context, name string) error { return w.s.ledger.Hide(ctx, w, name) }
 
-func (w *session) Remove(ctx context.Context) error { return w.s.remove(ctx, w) }
+func (w *session) Remove(ctx context.Context) error {
+	err := w.s.ledger.Remove(ctx, w, errStopped)
+	w.s.emptyTrash()
+	return err
+}
+
+// Release lets the readers of w go.
+func (w *session) Release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.output != nil {
+		w.output.end()
+	}
+}
+
+// Drop deletes the streams of w and its execs, and throws its sandbox away.
+func (w *session) Drop(ctx context.Context, tx store.Store, r *record) error {
+	w.mu.Lock()
+	output := w.output
+	w.mu.Unlock()
+	if output != nil {
+		if err := output.drop(tx); err != nil {
+			return err
+		}
+	}
+	for m := int64(1); m <= r.Execs; m++ {
+		if x := w.execs.Known(m); x != nil {
+			if err := x.drop(tx); err != nil {
+				return err
+			}
+		}
+	}
+	for _, part := range []string{outputView(w.N), execsPart(w.N)} {
+		if err := store.DeleteAll(ctx, tx, part); err != nil {
+			return err
+		}
+	}
+	if r.Sandbox == "" {
+		return nil
+	}
+	return tx.Put(ctx, trashPref+r.Provider+"/"+r.Sandbox, nil)
+}
 
 // going reports whether somebody removes the session, file by file.
 func (w *session) going() bool { return len(w.Hidden()) > 0 }

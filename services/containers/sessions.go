@@ -3,7 +3,6 @@ package containers
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"agent9/fsys"
 	"agent9/services/internal/work"
@@ -17,15 +16,15 @@ type sessions struct{ s *Service }
 func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
 	n, ok := work.Number(name)
 	if !ok {
-		entry, err := d.s.keys.LookUp(ctx, d.s.st, name)
+		entry, err := d.s.ledger.Keys.LookUp(ctx, d.s.st, name)
 		if err != nil {
 			return nil, err
 		}
 		n = entry.Number
 	}
-	w, err := d.s.session(ctx, n)
+	w, err := d.s.ledger.Find(ctx, n)
 	if store.IsDamaged(err) {
-		return work.Damaged(err, func(ctx context.Context) error { return d.s.removeDamaged(ctx, n) }), nil
+		return work.Damaged(err, func(ctx context.Context) error { return d.s.ledger.RemoveDamaged(ctx, n) }), nil
 	}
 	if err != nil {
 		return nil, err
@@ -34,17 +33,7 @@ func (d sessions) Walk(ctx context.Context, name string) (fsys.Node, error) {
 }
 
 // List reads names only; a session is read when somebody looks at it.
-func (d sessions) List(ctx context.Context) ([]fsys.Entry, error) {
-	var list []fsys.Entry
-	for p, err := range store.All(ctx, store.Forgiving(d.s.st), listPrefix) {
-		if err != nil {
-			return nil, err
-		}
-		name := strings.TrimLeft(p.Key[len(listPrefix):], "0")
-		list = append(list, fsys.Entry{Name: name, Node: work.Later(d, name)})
-	}
-	return list, nil
-}
+func (d sessions) List(ctx context.Context) ([]fsys.Entry, error) { return d.s.ledger.List(ctx, d) }
 
 // Stat gives the directory its permissions; when it changed is not kept.
 func (d sessions) Stat(context.Context) (fsys.Info, error) { return fsys.Info{Perm: 0o755}, nil }
@@ -73,7 +62,7 @@ type recorder interface {
 }
 
 func (w *session) recorded(ctx context.Context) (*recording, error) {
-	err := w.open(ctx)
+	err := w.Open(ctx)
 	return w.output, err
 }
 
@@ -101,22 +90,6 @@ func aloneTape(ctx context.Context, w recorder, fd int) (*fsys.Tape, error) {
 	return r.alone[fd], nil
 }
 
-func (w *session) request(ctx context.Context) ([]byte, error) {
-	b, err := w.s.st.Get(ctx, requestKey(w.n))
-	if err == nil && (len(b) == 0 || b[len(b)-1] != '\n') {
-		b = append(b, '\n')
-	}
-	return b, err
-}
-
-// lasts reports whether key stands for session n although its time is over:
-// the session has not ended.
-func (s *Service) lasts(ctx context.Context, st store.Store, _ string, n int64) (bool, error) {
-	_, err := st.Get(ctx, openKey(n))
-	if missing(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
+func (w *session) request(ctx context.Context) ([]byte, error) { return w.s.ledger.Request(ctx, w) }
 
 func text(n int64) string { return strconv.FormatInt(n, 10) }

@@ -36,8 +36,8 @@ func (w *session) look(ctx context.Context) (root fsys.Node, gen uint64, done fu
 	}
 	w.mu.Lock()
 	box := w.box
-	state := w.rec.State
 	w.mu.Unlock()
+	state := w.Record().State
 	switch {
 	case box != nil && !state.ended():
 		w.use()
@@ -73,7 +73,7 @@ func (w *session) lookAgain(ctx context.Context) (fsys.Node, uint64, func(), err
 func (w *session) startAgain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startAgainTimeout, fsys.E(fsys.Timeout, "the sandbox does not start"))
 	defer cancel()
-	r := w.record()
+	r := w.Record()
 	runner := w.s.config.Providers.Get(r.Provider)
 	switch {
 	case r.Sandbox == "":
@@ -122,11 +122,11 @@ func (w *session) shown(ctx context.Context) bool {
 // lookedAt says that somebody does not look any more. The timer that it may
 // start is all that keeps the sandbox running then.
 func (w *session) lookedAt() {
-	w.s.crew.Behind(func() {
+	w.s.ledger.Crew.Behind(func() {
 		w.sight.turn.Lock(context.WithoutCancel(w.s.life))
 		defer w.sight.turn.Unlock()
 		if w.sight.here--; w.sight.here == 0 {
-			w.sight.last = time.AfterFunc(unseen, func() { w.s.crew.Behind(w.closeUnseen) })
+			w.sight.last = time.AfterFunc(unseen, func() { w.s.ledger.Crew.Behind(w.closeUnseen) })
 		}
 	})
 }
@@ -148,7 +148,7 @@ func (w *session) closeSight(anyway bool) {
 		return
 	}
 	if err := v.box.Stop(ctx); err != nil {
-		slog.Warn("a sandbox was not stopped", "agent", w.s.config.Agent, "session", w.n, "err", err)
+		slog.Warn("a sandbox was not stopped", "agent", w.s.config.Agent, "session", w.N, "err", err)
 	}
 	if v.last != nil {
 		v.last.Stop()
@@ -169,6 +169,6 @@ func (s *Service) closeFiles() {
 	}
 	s.mu.Unlock()
 	for _, w := range open {
-		s.crew.Behind(func() { w.closeSight(true) })
+		s.ledger.Crew.Behind(func() { w.closeSight(true) })
 	}
 }

@@ -16,25 +16,25 @@ func (w *session) snapshot(ctx context.Context, name string) error {
 	if err := checkWorkspace(name); err != nil {
 		return err
 	}
-	if r := w.record(); r.State != Running {
+	if r := w.Record(); r.State != Running {
 		return errNotReady
 	}
-	err := w.s.st.Update(ctx, func(tx store.Store) error { return w.s.takeWorkspace(ctx, tx, w.plan, name, w.n) })
+	err := w.s.st.Update(ctx, func(tx store.Store) error { return w.s.takeWorkspace(ctx, tx, w.plan, name, w.N) })
 	if err != nil {
 		return err
 	}
 	defer w.s.st.Update(context.WithoutCancel(ctx), func(tx store.Store) error {
-		return w.s.giveWorkspace(ctx, tx, w.plan.runner.ID(), name, w.n, "")
+		return w.s.giveWorkspace(ctx, tx, w.plan.runner.ID(), name, w.N, "")
 	})
 	if err := w.s.freeWorkspace(ctx, w.plan.runner, name); err != nil {
 		return err
 	}
 	spec := sandboxes.Spec{
-		Name: SandboxName(w.s.config.Owner, w.n) + ofSnapshot, Agent: w.s.config.Owner, Image: w.plan.image,
+		Name: SandboxName(w.s.config.Owner, w.N) + ofSnapshot, Agent: w.s.config.Owner, Image: w.plan.image,
 		Limits: w.plan.spec, Workspace: w.s.workspaceID(name),
 	}
 	spec.Limits.Network = false
-	to, err := w.plan.runner.Create(ctx, w.allHolds()[0], spec, nil)
+	to, err := w.plan.runner.Create(ctx, w.Holds()[0], spec, nil)
 	if err != nil {
 		return err
 	}

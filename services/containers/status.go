@@ -35,7 +35,7 @@ type statusFile struct {
 }
 
 func (w *session) status(context.Context) (statusFile, error) {
-	r := w.record()
+	r := w.Record()
 	f := statusFile{
 		Session: r.Number, Key: r.Key, State: r.State, ExitCode: r.exitCode(), Provider: r.Provider, Image: r.Image,
 		Commands: r.Commands, Ran: len(r.Results), Keep: r.Keep, Workspace: r.Workspace, Network: r.Network, Limits: r.Limits,
@@ -54,7 +54,7 @@ func (w *session) status(context.Context) (statusFile, error) {
 
 // costBy is what w, which has not ended, has cost by now.
 func (w *session) costBy(now time.Time) budget.Micros {
-	r := w.record()
+	r := w.Record()
 	if r.Up.IsZero() {
 		return 0
 	}
@@ -71,7 +71,7 @@ type usageFile struct {
 }
 
 func (w *session) usage(ctx context.Context) (usageFile, error) {
-	r := w.record()
+	r := w.Record()
 	now := w.s.config.Now()
 	f := usageFile{usage: r.Usage, Cost: r.Cost, PerSession: r.Price.Once}
 	f.PerHour = r.Price.cost(time.Hour) - r.Price.Once
@@ -103,14 +103,14 @@ type resultFile struct {
 
 func (w *session) resultFile() fsys.Node {
 	load := func(context.Context) ([]byte, error) {
-		r := w.record()
+		r := w.Record()
 		f := resultFile{r.Number, r.State, r.exitCode(), r.Results, r.Usage, r.Cost, r.Failure}
 		if f.Commands == nil {
 			f.Commands = []outcome{}
 		}
 		return fsys.Line(f), nil
 	}
-	return resultOf(w.done, load)
+	return resultOf(w.Done, load)
 }
 
 // resultOf is a result that is made of what is in memory.

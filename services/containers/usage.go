@@ -24,14 +24,14 @@ type usageLimits struct {
 }
 
 func (s *Service) usage(ctx context.Context) (serviceUsage, error) {
-	t, err := s.totals(ctx, s.st)
+	t, err := table.Totals(ctx, s.st)
 	if err != nil {
 		return serviceUsage{}, err
 	}
 	for _, state := range states {
 		t.Sessions[state] += 0
 	}
-	most, waiting := s.crew.Limits()
+	most, waiting := s.ledger.Crew.Limits()
 	u := serviceUsage{Held: t.Held, Spent: t.Spent, Sessions: t.Sessions, Kept: t.Kept, Workspaces: t.Works, Limits: usageLimits{most, waiting}}
 	if a, ok := budget.From(ctx); ok {
 		b, err := a.Usage(ctx)

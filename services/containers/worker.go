@@ -11,42 +11,12 @@ import (
 	"agent9/store"
 )
 
-// change alters the record of w in a transaction, and in memory when that is
-// committed.
-func (s *Service) change(ctx context.Context, tx store.Store, w *session, alter func(*record)) error {
-	r, err := store.GetJSON[record](ctx, tx, recordKey(w.n))
-	if err != nil {
-		return err
-	}
-	alter(&r)
-	store.After(tx, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.rec = r
+// enter changes the state of w, which has not ended.
+func (w *session) enter(state State) error {
+	ctx := context.WithoutCancel(w.Ctx)
+	return w.s.st.Update(ctx, func(tx store.Store) error {
+		return w.s.ledger.Change(ctx, tx, w, func(r *record) { r.State = state })
 	})
-	return store.PutJSON(ctx, tx, recordKey(w.n), r)
-}
-
-// enterState changes the state of w, which has not ended, and more of its
-// record.
-func (s *Service) enterState(ctx context.Context, tx store.Store, w *session, state State, alter func(*record)) error {
-	var before State
-	err := s.change(ctx, tx, w, func(r *record) {
-		before, r.State = r.State, state
-		if alter != nil {
-			alter(r)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	return s.count(ctx, tx, func(t *totals) { t.Sessions[before]--; t.Sessions[state]++ })
-}
-
-// enter is enterState in a transaction of its own.
-func (w *session) enter(state State, alter func(*record)) error {
-	ctx := context.WithoutCancel(w.ctx)
-	return w.s.st.Update(ctx, func(tx store.Store) error { return w.s.enterState(ctx, tx, w, state, alter) })
 }
 
 // Why sessions end that somebody or something ends.
@@ -70,70 +40,38 @@ type exitError struct {
 
 func (e exitError) Error() string { return e.text }
 
-// stop ends w, which has not ended, at once.
-func (s *Service) stop(w *session, why error) error {
-	if over, err := s.cancelWaiting(w, why); over || err != nil {
-		return err
+// Run does all that w is for and records how it ended.
+func (w *session) Run() { w.Finish(w.run()) }
+
+// Finish records how w ended, of which nothing runs any more.
+func (w *session) Finish(err error) error {
+	ctx := context.WithoutCancel(w.s.life)
+	failed := w.Open(ctx)
+	if failed == nil {
+		failed = w.s.ledger.End(ctx, w, w.how(err))
 	}
-	_, err := s.crew.Withdraw(w, func() { w.cancel(why) }, func() error { return s.finish(w, why) })
-	return err
-}
-
-// ended is the event of a session's end.
-type ended struct {
-	Session  int64         `json:"session"`
-	State    State         `json:"state"`
-	ExitCode *int          `json:"exit_code,omitempty"`
-	Cost     budget.Micros `json:"cost_microusd"`
-	Error    *work.Failure `json:"error,omitempty"`
-}
-
-// finish records how w ended, with its money, in one transaction, and lets its
-// readers go. Nothing of it runs any more.
-func (s *Service) finish(w *session, err error) error {
-	defer w.cancel(nil)
-	ctx := context.WithoutCancel(s.life)
-	if failed := w.open(ctx); failed != nil {
-		w.leave(failed)
+	if failed != nil {
+		w.s.ledger.Leave(w, func(r *record) {
+			r.State, r.Ended, r.Failure = Failed, w.s.config.Now(), work.FailureOf(failed)
+		})
 		return failed
 	}
-	if failed := s.settle(ctx, w, err); failed != nil {
-		w.leave(failed) // the record stays open, for the next Open to settle
-		return failed
-	}
-	s.emptyTrash()
+	w.s.emptyTrash()
 	return nil
 }
 
-func (s *Service) settle(ctx context.Context, w *session, err error) error {
-	return s.st.Update(ctx, func(tx store.Store) error {
-		before, get := store.GetJSON[record](ctx, tx, recordKey(w.n))
-		if get != nil {
-			return get
-		}
-		r := before
+// how is the end of w with err.
+func (w *session) how(err error) work.How[record] {
+	return func(_ context.Context, tx store.Store, r *record) (string, error) {
 		r.Usage = w.lastUsage()
-		now := s.config.Now()
+		now := w.s.config.Now()
 		r.end(now, w.ran(now), err)
 		if r.Failure != nil {
 			r.Failure.Reason = w.secrets.hidden.String(r.Failure.Reason)
 		}
 		r.Size += w.output.stored() + w.execBytes()
-		if err := settleHolds(tx, w.allHolds(), r.Cost, string(r.State)); err != nil {
-			return err
-		}
-		if err := w.output.keep(tx); err != nil {
-			return err
-		}
-		if err := s.putEnd(ctx, tx, before, r); err != nil {
-			return err
-		}
-		store.After(tx, func() { w.ended(r) })
-		if r.Removing {
-			return s.delete(ctx, tx, w, r, "")
-		}
-		return nil
-	})
+		return string(r.State), w.output.keep(tx)
+	}
 }
 
 // end makes r the record of a session that ended with err, and whose sandbox
@@ -163,54 +101,27 @@ func (r *record) end(now time.Time, ran time.Duration, err error) {
 	r.Failure = work.FailureOf(err)
 }
 
-// putEnd stores r, which is before no longer.
-func (s *Service) putEnd(ctx context.Context, tx store.Store, before, r record) error {
-	err := s.count(ctx, tx, func(t *totals) {
-		t.Held -= r.Held
-		t.Spent += r.Cost
-		t.Sessions[before.State]--
-		t.Sessions[r.State]++
-	})
-	if err != nil {
-		return err
-	}
-	if err := store.PutJSON(ctx, tx, recordKey(r.Number), r); err != nil {
-		return err
-	}
-	if err := tx.Delete(ctx, openKey(r.Number)); err != nil {
-		return err
-	}
+// ended is the event of a session's end.
+type ended struct {
+	Session  int64         `json:"session"`
+	State    State         `json:"state"`
+	ExitCode *int          `json:"exit_code,omitempty"`
+	Cost     budget.Micros `json:"cost_microusd"`
+	Error    *work.Failure `json:"error,omitempty"`
+}
+
+// noteEnd gives back what r's session had, which has ended, and tells of it.
+func (s *Service) noteEnd(ctx context.Context, tx store.Store, r *record) error {
 	if err := s.unlockWorkspace(ctx, tx, r); err != nil {
 		return err
 	}
-	if err := s.keepEnded(ctx, tx, r); err != nil {
-		return err
-	}
-	return s.config.Note(tx, "containers."+string(r.State), ended{r.Number, r.State, r.exitCode(), r.Cost, r.Failure})
+	return s.config.Note.Record(tx, "containers."+string(r.State), ended{r.Number, r.State, r.exitCode(), r.Cost, r.Failure})
 }
 
-// ended makes r what everybody sees of w.
-func (w *session) ended(r record) {
-	w.mu.Lock()
-	w.rec = r
-	w.mu.Unlock()
-	w.s.sessions.Leave(w.n)
-	w.release()
-}
-
-// leave is ended for a session whose end could not be recorded.
-func (w *session) leave(err error) {
-	w.mu.Lock()
-	w.rec.State, w.rec.Ended, w.rec.Failure = Failed, w.s.config.Now(), work.FailureOf(err)
-	w.mu.Unlock()
-	w.release()
-}
-
-func (w *session) release() {
-	close(w.done)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.output != nil {
-		w.output.end()
-	}
+// removed is the event of a session that is no longer there: see [work.Removed].
+type removed struct {
+	Number int64          `json:"session"`
+	Why    string         `json:"why,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+	Cost   *budget.Micros `json:"cost_microusd,omitempty"`
 }

@@ -47,7 +47,7 @@ func (s *Service) takeWorkspace(ctx context.Context, tx store.Store, pl plan, na
 	switch {
 	case missing(err):
 		full := false
-		err := s.count(ctx, tx, func(t *totals) {
+		err := table.Change(ctx, tx, func(t *totals) {
 			t.Works++
 			full = t.Works > pl.policy.MaxWorkspaces
 		})
@@ -70,7 +70,7 @@ func (s *Service) takeWorkspace(ctx context.Context, tx store.Store, pl plan, na
 }
 
 // unlockWorkspace gives back the workspace of r's session, which has ended.
-func (s *Service) unlockWorkspace(ctx context.Context, tx store.Store, r record) error {
+func (s *Service) unlockWorkspace(ctx context.Context, tx store.Store, r *record) error {
 	if r.Workspace == "" {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (s *Service) freeWorkspaces(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if ws.Session <= 0 || s.sessions.Live(ws.Session) != nil {
+		if ws.Session <= 0 || s.ledger.Cache.Live(ws.Session) != nil {
 			continue
 		}
 		ws.Session = 0
@@ -141,7 +141,7 @@ func (s *Service) freeWorkspace(ctx context.Context, r *sandboxes.Runner, name s
 	if err != nil || ws.Sandbox == "" {
 		return err
 	}
-	if w := s.sessions.Known(ws.Last); w != nil {
+	if w := s.ledger.Cache.Known(ws.Last); w != nil {
 		w.closeSight(true)
 	}
 	if err := s.removeSandbox(ctx, r, ws.Sandbox); err != nil {
@@ -236,9 +236,9 @@ func (f workspaceFile) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, e
 
 // has returns the session that works and has a workspace; 0: none.
 func (s *Service) has(provider, name string) int64 {
-	for _, w := range s.sessions.AllLive() {
-		if r := w.record(); r.Provider == provider && r.Workspace == name {
-			return w.n
+	for _, w := range s.ledger.Cache.AllLive() {
+		if r := w.Record(); r.Provider == provider && r.Workspace == name {
+			return w.N
 		}
 	}
 	return 0
@@ -278,6 +278,6 @@ func (f workspaceFile) Remove(ctx context.Context) error {
 		if err := tx.Delete(ctx, key); err != nil {
 			return err
 		}
-		return f.s.count(ctx, tx, func(t *totals) { t.Works = max(t.Works-1, 0) })
+		return table.Change(ctx, tx, func(t *totals) { t.Works = max(t.Works-1, 0) })
 	})
 }

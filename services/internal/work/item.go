@@ -57,6 +57,19 @@ func (i *Item[R]) SetHolds(holds ...*budget.Hold) {
 	i.holds = holds
 }
 
+// AddHold is SetHolds with one more, and DropHold with one less.
+func (i *Item[R]) AddHold(h *budget.Hold) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.holds = append(i.holds, h)
+}
+
+func (i *Item[R]) DropHold(h *budget.Hold) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.holds = slices.DeleteFunc(i.holds, func(x *budget.Hold) bool { return x == h })
+}
+
 // Present fails with NotExist if the work has been removed, or will be when it
 // has ended.
 func (i *Item[R]) Present() error {

@@ -77,7 +77,7 @@ type Ledger[R, T, W any, P Piece[R, W]] struct {
 
 	Keys  Keys
 	Crew  Crew[W]
-	cache Cache[W]
+	Cache Cache[W]
 }
 
 // Begin makes the ledger ready. Its exported fields up to Keys are set.
@@ -128,7 +128,7 @@ func (l *Ledger[R, T, W, P]) past(n int64, rec R) P {
 
 // Find returns work n, or NotExist.
 func (l *Ledger[R, T, W, P]) Find(ctx context.Context, n int64) (P, error) {
-	w, err := l.cache.Get(ctx, n, func() (*W, bool, error) {
+	w, err := l.Cache.Get(ctx, n, func() (*W, bool, error) {
 		rec, err := l.Read(ctx, l.Store, n)
 		if err != nil {
 			return nil, false, err
@@ -178,13 +178,13 @@ func (l *Ledger[R, T, W, P]) Request(ctx context.Context, w P) ([]byte, error) {
 // List returns the names of what is shown; dir walks to them.
 func (l *Ledger[R, T, W, P]) List(ctx context.Context, dir Walker) ([]fsys.Entry, error) {
 	var list []fsys.Entry
-	for p, err := range store.All(ctx, store.Forgiving(l.Store), listPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(l.Store), ListPrefix) {
 		if err != nil {
 			return nil, err
 		}
 		name := string(p.Value)
 		if name == "" {
-			name = strings.TrimLeft(p.Key[len(listPrefix):], "0")
+			name = strings.TrimLeft(p.Key[len(ListPrefix):], "0")
 		}
 		list = append(list, fsys.Entry{Name: name, Node: Later(dir, name)})
 	}
@@ -192,7 +192,7 @@ func (l *Ledger[R, T, W, P]) List(ctx context.Context, dir Walker) ([]fsys.Entry
 }
 
 // Unfinished returns how many pieces wait or run.
-func (l *Ledger[R, T, W, P]) Unfinished() int { return l.cache.Len() + l.Crew.Recording() }
+func (l *Ledger[R, T, W, P]) Unfinished() int { return l.Cache.Len() + l.Crew.Recording() }
 
 // Stop ends w, which has not ended, with why. If it runs it is over when Run
 // has returned.
@@ -208,7 +208,7 @@ func (l *Ledger[R, T, W, P]) Stop(w P, why error) error {
 // none begins because another one ends.
 func (l *Ledger[R, T, W, P]) StopAll(why error) error {
 	var errs []error
-	for _, w := range slices.Backward(l.cache.AllLive()) {
+	for _, w := range slices.Backward(l.Cache.AllLive()) {
 		errs = append(errs, l.Stop(w, why))
 	}
 	return errors.Join(errs...)

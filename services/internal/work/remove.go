@@ -102,7 +102,7 @@ func (l *Ledger[R, T, W, P]) sweep(ctx context.Context, tx store.Store, n int64)
 	if err != nil {
 		return err
 	}
-	w := P(l.cache.Known(n))
+	w := P(l.Cache.Known(n))
 	if w == nil {
 		w = l.past(n, r)
 	}
@@ -112,7 +112,7 @@ func (l *Ledger[R, T, W, P]) sweep(ctx context.Context, tx store.Store, n int64)
 // erase deletes all that is stored of work n, whose record is damaged and which
 // nobody works on. What was held for it counts as spent, as nobody knows.
 func (l *Ledger[R, T, W, P]) erase(ctx context.Context, tx store.Store, n int64, why string) error {
-	if l.cache.Live(n) != nil {
+	if l.Cache.Live(n) != nil {
 		return fsys.E(fsys.Busy, "the "+l.What+" runs, and its record is damaged; remove it when it has ended, or after the next start")
 	}
 	r := Removed{Number: n, Why: why, Reason: Why + l.Lost}
@@ -124,7 +124,7 @@ func (l *Ledger[R, T, W, P]) erase(ctx context.Context, tx store.Store, n int64,
 		}
 		r.Cost = &lost
 	}
-	prefixes := append([]string{RecPrefix, reqPrefix, listPrefix, openPrefix}, l.Data...)
+	prefixes := append([]string{RecPrefix, reqPrefix, ListPrefix, OpenPrefix}, l.Data...)
 	if err := Erase(ctx, tx, n, prefixes, []string{EndedPrefix}); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (l *Ledger[R, T, W, P]) erase(ctx context.Context, tx store.Store, n int64,
 
 // vanish makes work n, if it is in memory, one that is no longer there.
 func (l *Ledger[R, T, W, P]) vanish(n int64) {
-	w := P(l.cache.Remove(n))
+	w := P(l.Cache.Remove(n))
 	if w == nil {
 		return
 	}

@@ -47,7 +47,7 @@ func (l *Ledger[R, T, W, P]) end(ctx context.Context, tx store.Store, w P, holds
 	}
 	store.After(tx, func() {
 		w.item().set(r)
-		l.cache.Leave(is.Number)
+		l.Cache.Leave(is.Number)
 		l.release(w)
 	})
 	if is.Listing.Removing {
@@ -91,11 +91,11 @@ func (l *Ledger[R, T, W, P]) release(w P) {
 // lets that wait on which waits for an approval, unless again says why it could
 // not begin any more.
 func (l *Ledger[R, T, W, P]) Recover(ctx context.Context, again func(ctx context.Context, w P) error, cut func(w P) How[R]) error {
-	for p, err := range store.All(ctx, store.Forgiving(l.Store), openPrefix) {
+	for p, err := range store.All(ctx, store.Forgiving(l.Store), OpenPrefix) {
 		if err != nil {
 			return err
 		}
-		n, err := strconv.ParseInt(p.Key[len(openPrefix):], 10, 64)
+		n, err := strconv.ParseInt(p.Key[len(OpenPrefix):], 10, 64)
 		if err != nil {
 			return fsys.E(fsys.Internal, "the database has an open "+l.What+" that is called "+p.Key)
 		}
@@ -120,7 +120,7 @@ func (l *Ledger[R, T, W, P]) recover(ctx context.Context, n int64, again func(ct
 	if l.Standing(&rec).Awaiting && l.Approvals != nil {
 		why := again(ctx, w)
 		if why == nil {
-			l.cache.Enter(n, w)
+			l.Cache.Enter(n, w)
 			return nil
 		}
 		return l.Store.Update(ctx, func(tx store.Store) error {

@@ -79,7 +79,7 @@ func (l *Ledger[R, T, W, P]) record(ctx context.Context, key, hash string, o Ord
 		if err := l.Keys.Sweep(ctx, tx); err != nil {
 			return err
 		}
-		l.cache.Enter(n, w)
+		l.Cache.Enter(n, w)
 		store.After(tx, func() {
 			fresh = true
 			if hold.Waits() {
@@ -91,7 +91,7 @@ func (l *Ledger[R, T, W, P]) record(ctx context.Context, key, hash string, o Ord
 		return nil
 	})
 	if err != nil {
-		l.cache.Undo(n, w)
+		l.Cache.Undo(n, w)
 		return 0, false, err
 	}
 	return n, fresh, nil
@@ -109,7 +109,7 @@ func (l *Ledger[R, T, W, P]) take(ctx context.Context, tx store.Store, n int64, 
 // approved is told of what a person decided, or nobody in time, about work that
 // waits: it is queued with its hold, or it has ended.
 func (l *Ledger[R, T, W, P]) approved(ctx context.Context, tx store.Store, n int64, hold *budget.Hold, refused error) error {
-	w := P(l.cache.Live(n))
+	w := P(l.Cache.Live(n))
 	tx = store.In(tx, l.Store)
 	switch {
 	case w == nil:

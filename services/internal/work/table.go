@@ -22,8 +22,8 @@ const (
 
 	RecPrefix  = "rec/"  // the record
 	reqPrefix  = "req/"  // the request
-	listPrefix = "list/" // what is shown: its name, if it has one
-	openPrefix = "open/" // what has not ended: nothing
+	ListPrefix = "list/" // what is shown: its name, if it has one
+	OpenPrefix = "open/" // what has not ended: nothing
 )
 
 // RecordKey is where the record of work n is.
@@ -33,10 +33,10 @@ func RecordKey(n int64) string { return RecPrefix + Padded(n) }
 func RequestKey(n int64) string { return reqPrefix + Padded(n) }
 
 // ListKey is where work n is that is shown.
-func ListKey(n int64) string { return listPrefix + Padded(n) }
+func ListKey(n int64) string { return ListPrefix + Padded(n) }
 
 // OpenKey is where work n is that has not ended.
-func OpenKey(n int64) string { return openPrefix + Padded(n) }
+func OpenKey(n int64) string { return OpenPrefix + Padded(n) }
 
 // A Listing is the part of a record that says what of it is shown.
 type Listing struct {
@@ -242,7 +242,7 @@ func (tb *Table[R, T]) Holds(ctx context.Context, st store.Store, service string
 
 // AnyOpen reports whether st has work that has not ended.
 func AnyOpen(ctx context.Context, st store.Store) (bool, error) {
-	page, err := store.Forgiving(st).List(ctx, openPrefix, "", 1)
+	page, err := store.Forgiving(st).List(ctx, OpenPrefix, "", 1)
 	return len(page) > 0, err
 }
 
@@ -269,7 +269,7 @@ func (tb *Table[R, T]) Check(ctx context.Context, st store.Updater, r *check.Rep
 			return err
 		}
 	}
-	if err := CheckWork(ctx, st, r, tb.What, listPrefix, openPrefix, nextKey, works); err != nil {
+	if err := CheckWork(ctx, st, r, tb.What, ListPrefix, OpenPrefix, nextKey, works); err != nil {
 		return err
 	}
 	if err := CheckKeys(ctx, st, r); err != nil {

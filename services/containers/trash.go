@@ -8,49 +8,8 @@ import (
 
 	"agent9/fsys"
 	"agent9/providers/sandboxes"
-	"agent9/services/internal/work"
 	"agent9/store"
 )
-
-// keepEnded counts r, which has ended, among what is kept, and sweeps what is
-// so no longer.
-func (s *Service) keepEnded(ctx context.Context, tx store.Store, r record) error {
-	err := s.count(ctx, tx, func(t *totals) { t.Kept += r.Size; t.Ended++ })
-	if err != nil {
-		return err
-	}
-	if err := tx.Put(ctx, work.EndedKey(r.Ended, r.Number), nil); err != nil {
-		return err
-	}
-	p, err := s.policies.Read(ctx, tx)
-	if err != nil {
-		return err
-	}
-	old := func(age time.Duration) (bool, error) {
-		t, err := s.totals(ctx, tx)
-		return age >= time.Duration(p.KeepSessions) || t.Kept > p.KeepBytes || t.Ended > p.MaxKept, err
-	}
-	return work.SweepEnded(ctx, tx, s.config.Now(), old, func(n int64) error { return s.sweep(ctx, tx, n) })
-}
-
-// sweep removes session n, which has ended. Its key stands for it as long as
-// it would otherwise.
-func (s *Service) sweep(ctx context.Context, tx store.Store, n int64) error {
-	r, err := store.GetJSON[record](ctx, store.Forgiving(tx), recordKey(n))
-	if store.IsDamaged(err) {
-		return s.erase(ctx, tx, n, "swept")
-	}
-	if err != nil {
-		return err
-	}
-	if r.Key != "" {
-		if err := s.keys.Forget(ctx, tx, r.Key, n, s.config.Now()); err != nil {
-			return err
-		}
-	}
-	r.Key = ""
-	return s.delete(ctx, tx, s.sessions.Known(n), r, "swept")
-}
 
 // removeTimeout is how long a provider may take to stop or remove a sandbox.
 const removeTimeout = time.Minute
@@ -78,7 +37,7 @@ func (s *Service) emptyTrash() {
 	if busy {
 		return
 	}
-	s.crew.Behind(func() {
+	s.ledger.Crew.Behind(func() {
 		left := false
 		for s.takeAgain() {
 			left = s.emptyOnce(ctx)
