@@ -15,6 +15,8 @@ import (
 // block is one of a manual: a file of Go, or lines that are added to one.
 var block = regexp.MustCompile("(?ms)^```(go|diff) ([a-z0-9_/]+\\.go)\n(.*?)^```$")
 
+var testName = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(`)
+
 // TestRecipes follows the manual for who adds to agent9: its files and lines are
 // laid over the source, everything is built, and the tests of the new packages run.
 func TestRecipes(t *testing.T) {
@@ -26,14 +28,19 @@ func TestRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := map[string]string{} // by path
-	var tested, changed []string
+	text := map[string]string{}   // by path
+	tested := map[string]string{} // the tests of a package
+	var changed []string
 	for _, b := range block.FindAllStringSubmatch(string(manual), -1) {
 		path, dir := b[2], "./"+filepath.Dir(b[2])
 		if b[1] == "go" {
 			text[path] = b[3]
 			if strings.HasSuffix(path, "_test.go") {
-				tested = append(tested, dir)
+				var names []string
+				for _, name := range testName.FindAllStringSubmatch(b[3], -1) {
+					names = append(names, name[1])
+				}
+				tested[dir] = "^(" + strings.Join(names, "|") + ")$"
 			}
 			continue
 		}
@@ -78,10 +85,10 @@ func TestRecipes(t *testing.T) {
 	for _, dir := range slices.Compact(changed) {
 		run(top, "go", "build", "-overlay", list, "-o", filepath.Join(laid, "built"), dir)
 	}
-	for _, dir := range tested { // vet and the tests would look for the directory itself
+	for dir, tests := range tested { // vet and the tests would look for the directory itself
 		binary := filepath.Join(laid, "tests")
 		run(top, "go", "test", "-vet=off", "-c", "-overlay", list, "-o", binary, dir)
-		run(laid, binary, "-test.timeout=2m")
+		run(top, binary, "-test.timeout=5m", "-test.run="+tests)
 	}
 }
 
