@@ -53,6 +53,7 @@ import (
 	"agent9/services/ticks"
 	"agent9/services/tokens"
 	"agent9/services/tools"
+	"agent9/services/transports"
 	"agent9/store"
 	"agent9/store/files"
 )
@@ -70,8 +71,8 @@ type House struct {
 	Serve  func(name string, root Inside, conn net.Conn)
 	Limits budget.Limits // of an agent that was given none
 	Now    func() time.Time
-	// Recipient finds the inbox of another agent for one who sends to it.
-	Recipient func(ctx context.Context, to string) (*Agent, error)
+	// Post carries what agents send.
+	Post transports.Table
 	// Account finds the account above an agent's that is called name, and
 	// Moved is told when an agent's is below another one: see budget.Options.
 	Account func(ctx context.Context, tx store.Store, name string) (*budget.Account, error)
@@ -198,7 +199,7 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	}
 	a.approvals = budget.NewApprovals(house.Life, a.budget)
 	a.inbox = inbox.New(store.Sub(st, inboxPart), a.inboxOptions())
-	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.findInbox, a.note, house.Now); err != nil {
+	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.reach, a.note, house.Now); err != nil {
 		return nil, err
 	}
 	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note, a.changed(goalsPath)); err != nil {
@@ -316,25 +317,9 @@ func (a *Agent) inboxConfig() inbox.Config {
 		DeadLimit: c.Deadletter.Limit, DropDead: inbox.Overflow(c.Deadletter.Overflow) == inbox.DropOldest}
 }
 
-// findInbox finds where the outbox delivers to.
-func (a *Agent) findInbox(ctx context.Context, to string) (inbox.Deliver, error) {
-	other, err := a.house.Recipient(ctx, to)
-	if fsys.CodeOf(err) == fsys.NotExist && err != nil {
-		return nil, fsys.Wrap(fsys.NotExist, "there is no agent "+to, fsys.NotExist)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !other.status.Config().Accepts(a.Name) {
-		return nil, fsys.E(fsys.Permission, to+" does not accept messages from "+a.Name)
-	}
-	// The closure holds the other agent, not only its inbox.
-	return func(ctx context.Context, tx store.Store, m inbox.Message) (string, error) {
-		if other.gone.Load() {
-			return "", fsys.E(fsys.NotExist, "there is no agent "+to)
-		}
-		return other.inbox.Deliver(ctx, tx, m)
-	}, nil
+// reach finds where the outbox delivers to.
+func (a *Agent) reach(ctx context.Context, to string) (transports.Deliver, error) {
+	return a.house.Post.Reach(ctx, a.Name, to)
 }
 
 func (a *Agent) fill(ctx context.Context, r *status.Report) error {

@@ -45,6 +45,7 @@ import (
 	"agent9/services/profiles"
 	"agent9/services/ticks"
 	"agent9/services/tokens"
+	"agent9/services/transports"
 	"agent9/store"
 )
 
@@ -76,6 +77,8 @@ type Options struct {
 	Socket   func(name string) (path string, err error)
 	Unsocket func(name string)
 	Trace    fsys.Trace // may be nil
+	// Transports carry messages to and from elsewhere, by the scheme of addresses.
+	Transports map[string]transports.Transport
 	// Collectors are what else than the host's own numbers is in metrics.
 	Collectors []prometheus.Collector
 	// Shutdown ends the daemon in order.
@@ -90,6 +93,7 @@ type Host struct {
 	tokens   *tokens.Tokens
 	profiles *profiles.Profiles
 	schedule *ticks.Schedule
+	post     transports.Table
 	events   fsys.Feed
 	count    prometheus.Counter // events since the start
 	started  time.Time
@@ -118,7 +122,8 @@ func Open(life context.Context, opts Options) (*Host, error) {
 		ended: h.ended,
 		live:  map[string]*slot{},
 	}
-	h.agents.house.Recipient = h.agents.find
+	h.post = transports.Table{Local: agent.Local(h.agents.find), By: opts.Transports}
+	h.agents.house.Post = h.post
 	var err error
 	if h.schedule, err = ticks.NewSchedule(life, store.Sub(opts.Store, duePart), opts.Now, opts.MaxTicks); err != nil {
 		return nil, err
@@ -165,6 +170,11 @@ func Open(life context.Context, opts Options) (*Host, error) {
 	h.endAll = end
 	h.behind.Go(func() { h.sweep(behind) })
 	h.behind.Go(func() { h.tokens.Watch(behind) })
+	h.behind.Go(func() {
+		h.post.Receive(behind, func(scheme string, err error) {
+			slog.Error("messages from elsewhere no longer come", "transport", scheme, "err", err)
+		})
+	})
 	return h, nil
 }
 

@@ -13,17 +13,11 @@ import (
 	"unicode/utf8"
 
 	"agent9/fsys"
+	"agent9/services/transports"
 )
 
 // A Message is what is in an inbox, and how it looks as JSON.
-type Message struct {
-	ID      string          `json:"id"`
-	From    fsys.Caller     `json:"from"`
-	Time    string          `json:"time"`
-	Type    string          `json:"type,omitempty"`
-	ReplyTo string          `json:"reply_to,omitempty"`
-	Body    json.RawMessage `json:"body"`
-}
+type Message = transports.Message
 
 var notText = fsys.E(fsys.Invalid, "a message must be UTF-8 text; encode other bytes, as base64 for example")
 

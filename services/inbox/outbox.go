@@ -6,17 +6,15 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/services/transports"
 	"agent9/store"
 )
 
-// Find returns what puts a message into the inbox of the agent to, in a
-// transaction, or refuses: no such agent is fsys.NotExist, one that does not
-// take messages from here fsys.Permission. It is asked before the transaction,
-// because finding an agent may take time.
+// Find returns what takes a message to the address to: see [transports.Transport].
 type Find func(ctx context.Context, to string) (Deliver, error)
 
-// Deliver puts m into one agent's inbox, in tx; see [Inbox.Deliver].
-type Deliver func(ctx context.Context, tx store.Store, m Message) (id string, err error)
+// Deliver puts a message into one agent's inbox; see [Inbox.Deliver].
+type Deliver = transports.Deliver
 
 // An Outbox sends what one agent writes. Either a message is in the inbox that
 // it is for and in sent, or its writer was refused.
