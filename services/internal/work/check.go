@@ -1,42 +1,110 @@
 package work
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"agent9/fsys"
 	"agent9/store"
 	"agent9/store/check"
 )
 
-// CheckWork checks the indexes of works, which are below list and open, and of
-// what has ended, and that next is the greatest number. noun is what one is
-// called.
-func CheckWork(ctx context.Context, st store.Updater, r *check.Report, noun, list, open, next string, works []Standing) error {
-	listed := check.Index{Prefix: list, What: "the list of " + noun + "s", Of: noun, Want: map[string][]byte{}}
-	opened := check.Index{Prefix: open, What: "the index of " + noun + "s that have not ended", Of: noun, Want: map[string][]byte{}}
-	ended := check.Index{Prefix: EndedPrefix, What: "the index of " + noun + "s that have ended", Of: noun, Want: map[string][]byte{}}
-	most := int64(0)
-	for _, w := range works {
-		most = max(most, w.Number)
-		if w.Listed != nil {
-			listed.Want[list+Padded(w.Number)] = w.Listed
+// Check finds what is wrong with the records in st, their indexes, idempotency
+// keys, totals and other data. each looks at the rest of the record of n.
+func (tb *Table[R, T]) Check(ctx context.Context, st store.Updater, r *check.Report, each func(n int64, rec *R) error) error {
+	recs, err := check.Records[R](ctx, st, r, RecPrefix, tb.What)
+	if err != nil {
+		return err
+	}
+	want := map[string]map[string][]byte{ListPrefix: {}, OpenPrefix: {}, EndedPrefix: {}}
+	should, most := tb.New(), int64(0)
+	for _, key := range slices.Sorted(maps.Keys(recs)) {
+		rec := recs[key]
+		s := tb.Standing(&rec)
+		var ok bool
+		if s.Number, ok = CheckNumber(r, tb.What, RecPrefix, key, s.Number); !ok {
+			delete(recs, key)
+			continue
 		}
-		if w.Open {
-			opened.Want[open+Padded(w.Number)] = []byte{}
-		} else {
-			ended.Want[EndedKey(w.Ended, w.Number)] = []byte{}
+		for k, v := range s.index() {
+			prefix, _, _ := strings.Cut(k, "/")
+			want[prefix+"/"][k] = v
+		}
+		most = max(most, s.Number)
+		tb.add(&should, &rec, 1)
+		if err := each(s.Number, &rec); err != nil {
+			return err
 		}
 	}
-	for _, x := range []check.Index{listed, opened, ended} {
+	for _, x := range []check.Index{
+		{Prefix: ListPrefix, What: "the list of " + tb.What + "s"},
+		{Prefix: OpenPrefix, What: "the index of " + tb.What + "s that have not ended"},
+		{Prefix: EndedPrefix, What: "the index of " + tb.What + "s that have ended"},
+	} {
+		x.Of, x.Want = tb.What, want[x.Prefix]
 		if err := x.Check(ctx, st, r); err != nil {
 			return err
 		}
 	}
-	return CheckNext(ctx, st, r, noun, next, most)
+	if err := CheckNext(ctx, st, r, tb.What, nextKey, most); err != nil {
+		return err
+	}
+	if err := CheckKeys(ctx, st, r); err != nil {
+		return err
+	}
+	for _, prefix := range append([]string{reqPrefix}, tb.Data...) {
+		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
+			no := check.Part(key, prefix)
+			_, ok := recs[RecPrefix+no]
+			return tb.What + " " + no, ok
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return tb.checkTotals(ctx, st, r, should)
+}
+
+func (tb *Table[R, T]) checkTotals(ctx context.Context, st store.Updater, r *check.Report, should T) error {
+	says, ok, err := check.Record[T](ctx, st, r, totalsKey, "the sums over all "+tb.What+"s")
+	if err != nil || !ok {
+		return err
+	}
+	if err := tb.besides(ctx, st, &should); err != nil {
+		return err
+	}
+	tb.Sums(&should).Spent = tb.Sums(&says).Spent
+	is, must := nonzero(fsys.Line(says)), nonzero(fsys.Line(should))
+	if !bytes.Equal(is, must) {
+		r.Mend(fmt.Sprintf("the sums over all %[1]ss (%[2]s) are not what the %[1]ss come to (%[3]s)", tb.What, is, must),
+			"adds them up anew; the account has sums of its own", check.PutJSON(st, totalsKey, should))
+	}
+	return nil
+}
+
+// nonzero is the JSON object line without members that are 0 or empty.
+func nonzero(line []byte) []byte {
+	all := map[string]json.RawMessage{}
+	if json.Unmarshal(line, &all) != nil {
+		return bytes.TrimSpace(line)
+	}
+	for name, v := range all {
+		if v = nonzero(v); string(v) == "0" || string(v) == "{}" || string(v) == "null" {
+			delete(all, name)
+		} else {
+			all[name] = v
+		}
+	}
+	if len(all) == 0 {
+		return []byte("{}")
+	}
+	return bytes.TrimSpace(fsys.Line(all))
 }
 
 // CheckNumber returns the number of the record at key, which is what is behind

@@ -90,11 +90,14 @@ func (l *Ledger[R, T, W, P]) record(ctx context.Context, key, hash string, o Ord
 		})
 		return nil
 	})
-	if err != nil {
-		l.Cache.Undo(n, w)
-		return 0, false, err
+	if err == nil {
+		return n, fresh, nil
 	}
-	return n, fresh, nil
+	if w != nil {
+		l.Cache.Undo(n, w)
+		P(w).item().Cancel(err)
+	}
+	return 0, false, err
 }
 
 // take takes the money of work n. If it waits, the work does: a person is asked.

@@ -5,14 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/store"
-	"agent9/store/check"
 )
 
 // The keys of a table. Numbers are padded, so that they sort.
@@ -124,13 +121,16 @@ func (tb *Table[R, T]) Put(ctx context.Context, tx store.Store, before, after *R
 	return store.PutJSON(ctx, tx, RecordKey(tb.Standing(after).Number), after)
 }
 
-// index is where r can be found besides its record.
 func (tb *Table[R, T]) index(r *R) map[string][]byte {
-	keys := map[string][]byte{}
 	if r == nil {
-		return keys
+		return nil
 	}
-	s := tb.Standing(r)
+	return tb.Standing(r).index()
+}
+
+// index is where work can be found besides its record.
+func (s Standing) index() map[string][]byte {
+	keys := map[string][]byte{}
 	if s.Listed != nil {
 		keys[ListKey(s.Number)] = s.Listed
 	}
@@ -244,82 +244,4 @@ func (tb *Table[R, T]) Holds(ctx context.Context, st store.Store, service string
 func AnyOpen(ctx context.Context, st store.Store) (bool, error) {
 	page, err := store.Forgiving(st).List(ctx, OpenPrefix, "", 1)
 	return len(page) > 0, err
-}
-
-// Check finds what is wrong with the records in st, their indexes, idempotency
-// keys, totals and other data. each looks at the rest of the record of n.
-func (tb *Table[R, T]) Check(ctx context.Context, st store.Updater, r *check.Report, each func(n int64, rec *R) error) error {
-	recs, err := check.Records[R](ctx, st, r, RecPrefix, tb.What)
-	if err != nil {
-		return err
-	}
-	var works []Standing
-	should := tb.New()
-	for _, key := range slices.Sorted(maps.Keys(recs)) {
-		rec := recs[key]
-		s := tb.Standing(&rec)
-		var ok bool
-		if s.Number, ok = CheckNumber(r, tb.What, RecPrefix, key, s.Number); !ok {
-			delete(recs, key)
-			continue
-		}
-		works = append(works, s)
-		tb.add(&should, &rec, 1)
-		if err := each(s.Number, &rec); err != nil {
-			return err
-		}
-	}
-	if err := CheckWork(ctx, st, r, tb.What, ListPrefix, OpenPrefix, nextKey, works); err != nil {
-		return err
-	}
-	if err := CheckKeys(ctx, st, r); err != nil {
-		return err
-	}
-	for _, prefix := range append([]string{reqPrefix}, tb.Data...) {
-		err := check.Strays(ctx, st, r, prefix, "data", func(key string) (string, bool) {
-			no := check.Part(key, prefix)
-			_, ok := recs[RecPrefix+no]
-			return tb.What + " " + no, ok
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return tb.checkTotals(ctx, st, r, should)
-}
-
-func (tb *Table[R, T]) checkTotals(ctx context.Context, st store.Updater, r *check.Report, should T) error {
-	says, ok, err := check.Record[T](ctx, st, r, totalsKey, "the sums over all "+tb.What+"s")
-	if err != nil || !ok {
-		return err
-	}
-	if err := tb.besides(ctx, st, &should); err != nil {
-		return err
-	}
-	tb.Sums(&should).Spent = tb.Sums(&says).Spent
-	is, must := nonzero(fsys.Line(says)), nonzero(fsys.Line(should))
-	if !bytes.Equal(is, must) {
-		r.Mend(fmt.Sprintf("the sums over all %[1]ss (%[2]s) are not what the %[1]ss come to (%[3]s)", tb.What, is, must),
-			"adds them up anew; the account has sums of its own", check.PutJSON(st, totalsKey, should))
-	}
-	return nil
-}
-
-// nonzero is the JSON object line without members that are 0 or empty.
-func nonzero(line []byte) []byte {
-	all := map[string]json.RawMessage{}
-	if json.Unmarshal(line, &all) != nil {
-		return bytes.TrimSpace(line)
-	}
-	for name, v := range all {
-		if v = nonzero(v); string(v) == "0" || string(v) == "{}" || string(v) == "null" {
-			delete(all, name)
-		} else {
-			all[name] = v
-		}
-	}
-	if len(all) == 0 {
-		return []byte("{}")
-	}
-	return bytes.TrimSpace(fsys.Line(all))
 }
