@@ -39,7 +39,7 @@ type Transport interface {
 	// fsys.Permission. It may take time, and so is asked before the transaction.
 	Reach(ctx context.Context, from, to string) (Deliver, error)
 	// Receive puts what comes from elsewhere into the inboxes that local reaches,
-	// each message once, and returns when ctx ends, or never was anything to come.
+	// each message once, and returns when ctx ends, or at once if nothing can come.
 	Receive(ctx context.Context, local Transport) error
 }
 
