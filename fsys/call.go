@@ -121,7 +121,7 @@ func (h *callHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error
 			limit = MaxMessage
 		}
 		if len(h.req)+n > limit {
-			h.broken = E(TooLarge, "the request is longer than this file takes")
+			h.broken = E(TooLarge, "the request is longer than this file accepts")
 			h.req = nil
 			return 0, h.broken
 		}
@@ -147,7 +147,7 @@ func (h *callHandle) gather(p []byte) (n int, whole bool) {
 }
 
 // asText says why a request was taken for JSON.
-const asText = "; what begins with { is JSON, and a text begins with another character"
+const asText = "; a request that begins with { must be JSON"
 
 // checkTail refuses p before anything acts if it has something after a JSON
 // object that is neither white space nor, unless ctx is for one request, another
@@ -162,7 +162,7 @@ func (h *callHandle) checkTail(ctx context.Context, p []byte) error {
 		n, whole := s.feed(p)
 		if values > 0 && (s.text || one && s.began) {
 			h.req, h.scan = nil, jsonScan{}
-			const more = "there is more after the JSON object, so nothing was done"
+			const more = "there is data after the JSON object, so nothing was done"
 			if s.text {
 				return E(Invalid, more+asText)
 			}
@@ -388,7 +388,7 @@ func (h *ctlHandle) WriteAt(ctx context.Context, p []byte, _ int64) (int, error)
 	}
 	defer h.rest()
 	if text := strings.TrimSpace(string(p)); strings.Contains(text, "\n") && ctx.Value(oneRequestKey{}) != nil {
-		return 0, E(Invalid, "these are several commands, so nothing was done; send one")
+		return 0, E(Invalid, "these are several commands, and nothing was done; send one at a time")
 	}
 	h.wrote = true
 	for line := range strings.Lines(string(p)) {

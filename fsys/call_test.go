@@ -186,7 +186,7 @@ func TestCallTextThatLooksLikeJSON(t *testing.T) {
 		require.Equal(t, []string{text}, *got)
 	}
 	for text, want := range map[string]string{
-		"{hello} there": "there is more after the JSON object",
+		"{hello} there": "there is data after the JSON object",
 		"{hello}":       "the request is not JSON: invalid character 'h'",
 		"{hello":        "the JSON object is not complete",
 	} {
@@ -197,7 +197,7 @@ func TestCallTextThatLooksLikeJSON(t *testing.T) {
 		}
 		require.ErrorIs(t, err, fsys.Invalid)
 		require.Contains(t, fsys.ReasonOf(err), want)
-		require.Contains(t, fsys.ReasonOf(err), "a text begins with another character")
+		require.Contains(t, fsys.ReasonOf(err), "must be JSON")
 		require.Empty(t, *got)
 	}
 }

@@ -91,7 +91,7 @@ func Rename(ctx context.Context, n Node, name, newName string) error {
 // a file where a directory was needed.
 func lacking(n Node) error {
 	if _, ok := n.(Dir); ok {
-		return E(Permission, "nothing can be made or renamed in this directory")
+		return E(Permission, "nothing can be created or renamed in this directory")
 	}
 	return NotDir
 }

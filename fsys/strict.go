@@ -29,7 +29,7 @@ func Strictly(doc []byte, v any) error {
 		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return errors.New("there is more after the JSON object")
+		return errors.New("there is data after the JSON object")
 	}
 	return nil
 }

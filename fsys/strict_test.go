@@ -45,7 +45,7 @@ func TestStrictlySpeaksJSON(t *testing.T) {
 		`"x"`:                         "an object is expected, not a string",
 		`{"nmae": 5}`:                 `unknown field "nmae"; there are name, count, share, on, list, bytes, part, labels, from`,
 		`{"part": {"limt": 1}}`:       `unknown field "limt"; there are limit`,
-		`{} {}`:                       "there is more after the JSON object",
+		`{} {}`:                       "there is data after the JSON object",
 	} {
 		var d doc
 		err := fsys.Strictly([]byte(in), &d)

@@ -140,7 +140,7 @@ func (t *Table) Create(ctx context.Context, name string, perm fs.FileMode, flag 
 	if c, ok := t.more.(setCreator); ok {
 		return c.Create(ctx, name, perm, flag)
 	}
-	return nil, nil, E(Permission, "no file can be made in this directory")
+	return nil, nil, E(Permission, "files cannot be created in this directory")
 }
 
 func (t *Table) Mkdir(ctx context.Context, name string, perm fs.FileMode) (Node, error) {
@@ -150,7 +150,7 @@ func (t *Table) Mkdir(ctx context.Context, name string, perm fs.FileMode) (Node,
 	if m, ok := t.more.(setMaker); ok {
 		return m.Mkdir(ctx, name, perm)
 	}
-	return nil, E(Permission, "no directory can be made in this one")
+	return nil, E(Permission, "directories cannot be created in this directory")
 }
 
 func (t *Table) Rename(ctx context.Context, name, newName string) error {

@@ -336,9 +336,9 @@ func (d *dir) changeable(ctx context.Context, op, name string) (*guard, error) {
 	case t.leads(join(d.path, name)):
 		return nil, fsys.Exist
 	case t.owns(d.path, name):
-		return nil, d.refuse(ctx, op, name, fsys.E(fsys.Permission, name+" is the path of a mount that is not shown to you"))
+		return nil, d.refuse(ctx, op, name, fsys.E(fsys.Permission, name+" is the path of a mount that is hidden from you"))
 	case own == nil:
-		return nil, d.refuse(ctx, op, name, fsys.E(fsys.Permission, "nothing can be made in this directory"))
+		return nil, d.refuse(ctx, op, name, fsys.E(fsys.Permission, "nothing can be created in this directory"))
 	}
 	return own, nil
 }

@@ -204,7 +204,7 @@ func readBlock(ctx context.Context, s Store, no int64, p []byte) error {
 func (l *Log) Drop(tx Store) error {
 	t := txOf(tx)
 	if t == nil {
-		return misused("a log is removed in a transaction, and this is not in one").err()
+		return misused("a log can be removed only in a transaction").err()
 	}
 	in := In(tx, l.s)
 	if err := DeleteAll(l.ctx, in, ""); err != nil {

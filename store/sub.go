@@ -23,7 +23,7 @@ func Sub(s Updater, prefix string) Updater {
 func In(tx, s Store) Store {
 	t, root := transaction(tx)
 	if t == nil {
-		return misused("a change needs a transaction, and this is not in one")
+		return misused("a change needs a transaction")
 	}
 	switch v := s.(type) {
 	case *sub:

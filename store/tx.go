@@ -60,7 +60,7 @@ func (t *Tx) Run(f func(tx Store) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			slog.Error("panic in a transaction", "panic", p, "stack", string(debug.Stack()))
-			err = fsys.E(fsys.Internal, fmt.Sprintf("the program broke down while it changed the database, and nothing was changed: %v", p))
+			err = fsys.E(fsys.Internal, fmt.Sprintf("transaction panicked and was rolled back: %v", p))
 		}
 	}()
 	if err = f(t); err == nil {

@@ -151,7 +151,7 @@ func TestFiles(t *testing.T) {
 	c.want(output{3, "short\n", "agentctl: x: No such file or directory\n"}, "cat", "x", goals+"one")
 	c.fails("agents: Is a directory", "cat", "agents")
 	c.fails("agents/alice/status: this file is read-only", "put", "agents/alice/status")
-	c.fails("agents/new: no file can be made in this directory", "put", "agents/new")
+	c.fails("agents/new: files cannot be created in this directory", "put", "agents/new")
 
 	c.ok("", "mkdir", goals+"d")
 	c.fails(goals+"d: File exists", "mkdir", goals+"d")

@@ -28,7 +28,7 @@ func TestAccounts(t *testing.T) {
 	alice.write("budget/limits", `{"parent":"team"}`)
 	bob.write("budget/limits", `{"parent":"team"}`)
 	r.write("accounts/team/limits", `{"parent":"org"}`)
-	refused(t, "a cycle", r.tryWrite("accounts/org/limits", `{"parent":"team"}`), fsys.Invalid, "is above itself")
+	refused(t, "a cycle", r.tryWrite("accounts/org/limits", `{"parent":"team"}`), fsys.Invalid, "is its own ancestor")
 	r.write("accounts/org/limits", `{"total_microusd":1000,"approval_threshold_microusd":900}`)
 
 	alice.ask("compute/new", `{"messages":[{"role":"user","content":"x"}],"max_cost_microusd":950}`)

@@ -29,9 +29,9 @@ func TestProgramInAContainer(t *testing.T) {
 	}{
 		{"good", note + "echo printed", "", "done", "", true},
 		{"fails", note + "echo why; exit 3", "", "failed", "the command exited with 3", false},
-		{"dies", note + "kill -SEGV $$", "", "killed", "the command was ended by SIGSEGV", false},
+		{"dies", note + "kill -SEGV $$", "", "killed", "the command was killed by SIGSEGV", false},
 		{"hangs", note + "sleep " + marker, `"timeout_s":2,`, "timed out", "the program did not end in time", false},
-		{"floods", note + "exec yes", `"output_bytes":100000,`, "flooded", "the program printed more than it may", false},
+		{"floods", note + "exec yes", `"output_bytes":100000,`, "flooded", "the program printed more than is allowed", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := r.as(t)

@@ -358,7 +358,7 @@ var endings = []ending{
 	{
 		what: "out of memory", needs: "memory", request: limited(limits{"memory_mb": 64}),
 		script: "head -c 500000000 /dev/zero | tail -c 400000000 >/dev/null",
-		state:  "failed", code: "oom", reason: "for want of memory", exit: 137,
+		state:  "failed", code: "oom", reason: "ran out of memory", exit: 137,
 		after: func(p *patient, r sessionResult) {
 			if r.Usage.OOMKills == 0 || len(r.Commands) != 1 || r.Commands[0].Reason != "oom" {
 				p.t.Errorf("it ended with %+v", r)

@@ -121,7 +121,7 @@ func TestChangedRecords(t *testing.T) {
 	d.change("the goal that changes", "the goal That changes")
 	d.change("the message that changes", "the message That changes")
 	status, out := d.offline(nil, "fsck", d.data())
-	for _, want := range []string{"agents/alice/goals/marked: ", "agents/alice/inbox/" + id + ": ", "What can be done: put back a backup"} {
+	for _, want := range []string{"agents/alice/goals/marked: ", "agents/alice/inbox/" + id + ": ", "What can be done: restore it from a backup"} {
 		if status != 1 || !strings.Contains(out, want) {
 			t.Errorf("fsck: status %d, and it does not say %q:\n%s", status, want, out)
 		}

@@ -134,7 +134,7 @@ func TestEndWithMount(t *testing.T) {
 		t.Errorf("rmdir of a running agent: got %v, want EBUSY", err)
 	}
 	alice := d.at("/agents/alice")
-	has(t, "logs/errors", alice.tail("logs/errors"), "the JSON object is not complete", "longer than this file takes", `"by":"operator"`)
+	has(t, "logs/errors", alice.tail("logs/errors"), "the JSON object is not complete", "longer than this file accepts", `"by":"operator"`)
 	equal(t, "inbox", alice.list("inbox"), inboxFiles)
 	if err := os.WriteFile(in("goals/open"), []byte("one\n"), 0o644); err != nil {
 		t.Fatal(err)

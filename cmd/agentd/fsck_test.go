@@ -142,7 +142,7 @@ func TestFsck(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out := d.offline(nil, "fsck", d.data())
-	for _, want := range []string{"agents/", "/inbox: 12 messages are counted as waiting", "--repair counts them anew", "MONEY ", "2 findings"} {
+	for _, want := range []string{"agents/", "/inbox: 12 messages are counted as waiting", "--repair counts them again", "MONEY ", "2 findings"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("there is no %q in:\n%s", want, out)
 		}
@@ -153,7 +153,7 @@ func TestFsck(t *testing.T) {
 	if after, err := os.ReadFile(db); err != nil || !bytes.Equal(before, after) {
 		t.Error("without --repair it changed the database")
 	}
-	if status, out := d.offline(nil, "fsck", "--repair", d.data()); status != 0 || !strings.Contains(out, "Mended: counts them anew") {
+	if status, out := d.offline(nil, "fsck", "--repair", d.data()); status != 0 || !strings.Contains(out, "Mended: counts them again") {
 		t.Errorf("a repair: status %d, and it said:\n%s", status, out)
 	}
 	d.clean(d.data())
@@ -392,7 +392,7 @@ func TestNewerDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.refuses(1, nil, "this daemon knows none above", "nothing was changed")
+	d.refuses(1, nil, "this daemon supports versions up to", "nothing was changed")
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Error("it was refused, and changed")
 	}

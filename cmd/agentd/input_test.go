@@ -92,7 +92,7 @@ func TestHugeRequest(t *testing.T) {
 			n, err = fsys.WriteAt(within(t), h, piece, int64(sent))
 			sent += n
 		}
-		refused(t, "100 MB", err, fsys.TooLarge, "longer than this file takes")
+		refused(t, "100 MB", err, fsys.TooLarge, "longer than this file accepts")
 		if sent > 2<<20 {
 			t.Errorf("it was refused after %d bytes", sent)
 		}

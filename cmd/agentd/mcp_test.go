@@ -206,7 +206,7 @@ func wholeJob(a *assistant, caller string) {
 	a.fails("not-found: /nothing: No such file or directory", "read", arguments{"path": "/nothing"})
 	a.fails("is-directory: /inbox: this is a directory: list it", "read", arguments{"path": "/inbox"})
 	a.fails("unsupported: /inbox/new: this is a message file: use call", "write", arguments{"path": "/inbox/new", "text": "x"})
-	a.fails("unsupported: /status: only a message file is called, and this is a file", "call", arguments{"path": "/status", "request": "x"})
+	a.fails("unsupported: /status: only a message file can be called, and this is a file", "call", arguments{"path": "/status", "request": "x"})
 	a.fails("invalid: /ctl: the request is empty", "call", arguments{"path": "/ctl", "request": ""})
 	a.fails("forbidden: /status: this cannot be removed", "remove", arguments{"path": "/status"})
 	if caller == "alice" {
@@ -259,7 +259,7 @@ func (a *assistant) subscribes() {
 	const uri = "agent9:///logs/trajectory"
 	err := a.Subscribe(within(t), &sdk.SubscribeParams{URI: uri})
 	if a.brief {
-		has(t, "subscribing without a stream", fmt.Sprint(err), "only with protocol 2026-07-28")
+		has(t, "subscribing without a stream", fmt.Sprint(err), "need protocol 2026-07-28")
 		return
 	}
 	if err != nil {

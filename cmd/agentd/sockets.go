@@ -63,7 +63,7 @@ func (s *sockets) Open(name string) (path string, err error) {
 	path = filepath.Join(s.dir, name+socketSuffix)
 	switch {
 	case s.closed:
-		return "", fsys.E(fsys.Unavailable, "the daemon is ending")
+		return "", fsys.E(fsys.Unavailable, "the daemon is shutting down")
 	case s.open[name] != nil:
 		return path, nil
 	}
@@ -93,7 +93,7 @@ func (s *sockets) Serve(name string, root fsys.Node) (address string, done func(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return "", nil, fsys.E(fsys.Unavailable, "the daemon is ending")
+		return "", nil, fsys.E(fsys.Unavailable, "the daemon is shutting down")
 	}
 	s.ticks++
 	own := "-" + strconv.FormatUint(s.ticks, 10)

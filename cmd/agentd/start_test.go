@@ -159,7 +159,7 @@ func TestDamagedDatabase(t *testing.T) {
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			d.refuses(1, nil, path, "not a whole database", "it was not changed", "put a copy of it back, or move it away")
+			d.refuses(1, nil, path, "not a complete agentd database", "it was not changed", "restore it from a backup, or move it away")
 			if now, err := os.ReadFile(path); err != nil || string(now) != string(b) {
 				t.Errorf("the file was changed: %d bytes, %v", len(now), err)
 			}

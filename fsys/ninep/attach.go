@@ -77,10 +77,10 @@ func parseAname(aname string) (path string, o options, err error) {
 		case "list":
 			o.all, ok = map[string]bool{"safe": false, "all": true}[value]
 		default:
-			return "", o, fsys.E(fsys.Invalid, "there is no option "+key+" in an aname; there are: wait, errors, stream, list")
+			return "", o, fsys.E(fsys.Invalid, "an aname has no option "+key+"; its options are: wait, errors, stream, list")
 		}
 		if !ok {
-			return "", o, fsys.E(fsys.Invalid, "the aname has "+option+", and there are: wait=TIME with its unit, as 5s; errors=auto, exact or full; stream=plain or v9fs; list=safe or all")
+			return "", o, fsys.E(fsys.Invalid, "the aname has an invalid option "+option+"; valid are: wait=TIME with its unit, such as 5s; errors=auto, exact or full; stream=plain or v9fs; list=safe or all")
 		}
 	}
 	return path, o, nil

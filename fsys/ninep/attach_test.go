@@ -71,7 +71,7 @@ func TestAttach(t *testing.T) {
 	}
 	await(t, got, "Attach")
 	m = w.rpc(message{Type: tattach, Fid: 2, Afid: noFid, Aname: "?colour=blue"})
-	if m.Type != rerror || m.Ename != "Invalid argument: there is no option colour in an aname; there are: wait, errors, stream, list" {
+	if m.Type != rerror || m.Ename != "Invalid argument: an aname has no option colour; its options are: wait, errors, stream, list" {
 		t.Errorf("unknown option: %v %q", m.Type, m.Ename)
 	}
 	w.must(message{Type: tattach, Fid: 2, Afid: noFid, Aname: "/y"}) // beside the first

@@ -149,7 +149,7 @@ func (r *request) setAttr() error {
 	valid, set := r.m.Valid, &r.m.Set
 	var c change
 	if valid&setUID != 0 && set.UID != r.att.uid || valid&setGID != 0 && set.GID != r.att.uid {
-		return fsys.E(fsys.Unsupported, "files here have no other owner")
+		return fsys.E(fsys.Unsupported, "the owner of a file cannot be changed")
 	}
 	if valid&setMode != 0 {
 		perm := fs.FileMode(set.Mode).Perm()
@@ -201,7 +201,7 @@ func (r *request) apply(at *place, c change) error {
 			back.ModTime = &before.ModTime
 		}
 		if berr := fsys.SetAttr(r.ctx, at.node, back); berr != nil {
-			r.conn.srv.Log.Warn("attributes were not put back", "name", at.name, "err", berr)
+			r.conn.srv.Log.Warn("could not restore attributes", "name", at.name, "err", berr)
 		}
 	}
 	return err

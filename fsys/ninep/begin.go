@@ -10,7 +10,7 @@ import (
 func (s *session) begin(r *request) (answered bool, err error) {
 	c, m := s.conn, &r.m
 	if m.Type != tclunk && int(c.data.Requests.Load()) >= c.srv.MaxRequests {
-		return false, fsys.E(fsys.Busy, "too many requests are under way on this connection")
+		return false, fsys.E(fsys.Busy, "too many requests are in progress on this connection")
 	}
 	if m.Type == twrite {
 		if err := r.keepBody(); err != nil {
@@ -93,7 +93,7 @@ func (s *session) lookUp(num uint32) (*fid, error) {
 func (s *session) reserve(r *request, num uint32) error {
 	switch {
 	case num == noFid:
-		return fsys.E(fsys.BadHandle, "this number cannot be a fid")
+		return fsys.E(fsys.BadHandle, "NOFID cannot be used as a fid")
 	case s.fids[num] != nil:
 		return fsys.E(fsys.BadHandle, "the new fid is in use")
 	case len(s.fids) >= s.conn.srv.MaxFids:

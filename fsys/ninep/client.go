@@ -166,7 +166,7 @@ func (c *Client) version(frames *frameReader, version string, msize uint32) (str
 		return "", err
 	}
 	if m.Type != rversion || m.Msize > msize || m.Msize < minMsize && m.Version != "unknown" {
-		return "", fsys.E(fsys.Unavailable, fmt.Sprintf("a senseless answer: %v, msize %d", m.Type, m.Msize))
+		return "", fsys.E(fsys.Unavailable, fmt.Sprintf("an invalid reply to Tversion: %v, msize %d", m.Type, m.Msize))
 	}
 	c.msize = m.Msize
 	return m.Version, nil

@@ -62,7 +62,7 @@ func (t *callTable) tagged(call *clientCall) error {
 		call.tag = t.freeTags[n-1]
 		t.freeTags = t.freeTags[:n-1]
 	case t.nextTag == noTag:
-		return fsys.E(fsys.Busy, "65,535 requests wait for this server")
+		return fsys.E(fsys.Busy, "65,535 requests to this server are pending")
 	default:
 		call.tag = t.nextTag
 		t.nextTag++

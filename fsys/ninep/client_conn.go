@@ -152,7 +152,7 @@ func (c *Client) next(frames *frameReader, came *[]*clientCall) error {
 	}
 	if err != nil {
 		return &fsys.Error{Code: fsys.Unavailable, Err: err,
-			Reason: fmt.Sprintf("the server's reply %x cannot be: %s", head(b), fsys.ReasonOf(err))}
+			Reason: fmt.Sprintf("the server's reply %x is invalid: %s", head(b), fsys.ReasonOf(err))}
 	}
 	return nil
 }
@@ -168,7 +168,7 @@ func (c *Client) deliver(r *clientReply) (*clientCall, error) {
 	switch {
 	case call == nil || call.answered:
 		t.mu.Unlock()
-		return nil, fsys.E(fsys.Unavailable, "nothing with its tag was asked")
+		return nil, fsys.E(fsys.Unavailable, "no request has its tag")
 	case !call.left:
 		t.forget(call)
 		t.mu.Unlock()

@@ -220,7 +220,7 @@ func (n *Remote) SetAttr(ctx context.Context, set fsys.Attr) error {
 	}
 	if t := set.ModTime; t != nil {
 		if t.Unix() < 0 || t.Unix() >= math.MaxUint32 {
-			return fsys.E(fsys.Invalid, "a time that 9P cannot say")
+			return fsys.E(fsys.Invalid, "the time is outside the range of 9P")
 		}
 		attr.MtimeSec, attr.MtimeNsec = uint64(t.Unix()), uint64(t.Nanosecond())
 		stat.Mtime = uint32(t.Unix())

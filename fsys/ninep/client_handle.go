@@ -158,7 +158,7 @@ func (h *remoteHandle) WriteAt(ctx context.Context, p []byte, off int64) (n int,
 		case n == len(p):
 			return n, nil
 		case m == 0:
-			return n, fsys.E(fsys.Unavailable, "the server took nothing of a write")
+			return n, fsys.E(fsys.Unavailable, "the server accepted no byte of a write")
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (h *remoteHandle) write(ctx context.Context, p []byte, off int64) (int, err
 	}
 	defer r.free()
 	if int(r.Count) > len(p) {
-		return 0, fsys.E(fsys.Unavailable, "the server took more than was written")
+		return 0, fsys.E(fsys.Unavailable, "the server accepted more than was written")
 	}
 	return int(r.Count), nil
 }

@@ -19,7 +19,7 @@ func (h *remoteHandle) Lock(ctx context.Context, l fsys.Lock, wait bool) (grante
 	}
 	err = h.locking(ctx, m, func(r *clientReply) error {
 		if granted = r.Status == lockSuccess; !granted && r.Status != lockBlocked {
-			return fsys.E(fsys.Busy, "the server gives out no locks now")
+			return fsys.E(fsys.Busy, "the server grants no locks now")
 		}
 		return nil
 	})

@@ -57,7 +57,7 @@ func (c *Client) openMode(flag fsys.Flag) (uint32, error) {
 	case fsys.Read | fsys.Write:
 		mode = 2
 	case 0:
-		return 0, fsys.E(fsys.Invalid, "a file is opened for reading, writing or both")
+		return 0, fsys.E(fsys.Invalid, "a file must be opened for reading, writing or both")
 	}
 	if c.dialect == linux {
 		if flag&fsys.Trunc != 0 {

@@ -188,9 +188,9 @@ func (c *conn) take(r *request, err error) (*request, error) {
 		c.version(r)
 		return nil, nil
 	case s == nil && err == nil:
-		err = fsys.E(fsys.Invalid, "a session begins with Tversion")
+		err = fsys.E(fsys.Invalid, "the first message must be Tversion")
 	case s != nil && s.inUse(r.m.Tag):
-		return nil, fsys.E(fsys.Invalid, "a tag was used again before its reply")
+		return nil, fsys.E(fsys.Invalid, "a tag was reused before its reply")
 	case r.m.Type == tflush && err == nil:
 		s.flush(r)
 		return nil, nil

@@ -18,7 +18,7 @@ type hello struct {
 	known bool // one was granted, or it is over
 }
 
-var errNoHello = fsys.E(fsys.Timeout, "nobody attached in time")
+var errNoHello = fsys.E(fsys.Timeout, "the client did not attach in time")
 
 // greet hangs up at the end of that time.
 func (c *conn) greet() {

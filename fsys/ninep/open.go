@@ -45,7 +45,7 @@ func (r *request) openMode() (o openMode, err error) {
 		o.remove = r.m.Mode&oRclose != 0
 	}
 	if bad {
-		return o, fsys.E(fsys.Invalid, "there is no such open mode")
+		return o, fsys.E(fsys.Invalid, "the open mode is invalid")
 	}
 	o.flag = [...]fsys.Flag{oRead: fsys.Read, oWrite: fsys.Write, oRdWr: fsys.Read | fsys.Write, oExec: fsys.Read}[access]
 	switch {
@@ -152,7 +152,7 @@ func (r *request) create() error {
 	case m.Perm&dmDir != 0:
 		n, h, err = r.createDir(at, o)
 	case m.Perm&(dmExcl|dmAuth) != 0:
-		err = fsys.E(fsys.Unsupported, "files for exclusive use are not kept here")
+		err = fsys.E(fsys.Unsupported, "exclusive-use files are not supported")
 	default:
 		if m.Perm&dmAppend != 0 && o.flag&fsys.Write != 0 {
 			o.flag |= fsys.Append

@@ -80,7 +80,7 @@ func (r *request) looking() context.Context {
 func (r *request) lists(info fsys.Info) bool { return r.att.options.all || info.Safe() }
 
 var (
-	errDirOffset = fsys.E(fsys.Invalid, "a directory is read from its beginning, or where a read of it ended")
+	errDirOffset = fsys.E(fsys.Invalid, "a directory must be read from its beginning or from where the last read ended")
 	errDirCount  = fsys.E(fsys.Invalid, "the count is too small for the next entry")
 )
 

@@ -36,7 +36,7 @@ func (s *Server) admit(d *door, conn net.Conn) {
 	}
 	if !d.full {
 		d.full = true
-		s.Log.Warn("connections are turned away", "at", conn.LocalAddr(), "limit", s.MaxConns, "why", why)
+		s.Log.Warn("refusing connections", "at", conn.LocalAddr(), "limit", s.MaxConns, "why", why)
 	}
 	select {
 	case d.away <- struct{}{}:

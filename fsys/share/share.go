@@ -148,7 +148,7 @@ func (s *share) charge(n int64) (held int64) {
 }
 
 // ErrFull is why there is no room for more.
-var ErrFull = fsys.E(fsys.Busy, "too much of yours is kept or under way; close files or connections, or try again later")
+var ErrFull = fsys.E(fsys.Busy, "your share of the daemon's memory is used up; close files or connections, or try again later")
 
 // maxWait is how long a request waits for others to give something back. They
 // may themselves wait in services, for ever.

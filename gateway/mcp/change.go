@@ -140,7 +140,7 @@ func (t *tree) call(ctx context.Context, in callArgs) (reply, error) {
 	case err != nil:
 		return r, err
 	case info.Kind != fsys.Message:
-		return r, fsys.E(fsys.Unsupported, "only a message file is called, and this is a "+info.Kind.String())
+		return r, fsys.E(fsys.Unsupported, "only a message file can be called, and this is a "+info.Kind.String())
 	case in.Request == "":
 		return r, fsys.E(fsys.Invalid, "the request is empty")
 	}

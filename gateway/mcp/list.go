@@ -99,5 +99,5 @@ func following(all []fsys.Entry, after string) ([]fsys.Entry, error) {
 			return all[i+1:], nil
 		}
 	}
-	return nil, fsys.E(fsys.NotExist, "there is no entry "+after+" any longer; list from the beginning")
+	return nil, fsys.E(fsys.NotExist, "entry "+after+" no longer exists; list from the beginning")
 }

@@ -181,7 +181,7 @@ func TestTools(t *testing.T) {
 			{"list", args{"path": "README"}, `{"entries":[{"kind":"file","name":"README","size":6}],"path":"/README"}`},
 			{"list", args{"path": "/nothing"}, "not-found: /nothing: No such file or directory"},
 			{"list", args{"path": "/", "after": "strings"}, `{"entries":[{"kind":"stream","name":"whole","size":9}],"path":"/"}`},
-			{"list", args{"path": "/", "after": "gone"}, "not-found: /: there is no entry gone any longer; list from the beginning"},
+			{"list", args{"path": "/", "after": "gone"}, "not-found: /: entry gone no longer exists; list from the beginning"},
 			{"read", args{"path": "/README"}, `{"encoding":"utf-8","ended":true,"kind":"file","more":false,"next_offset":6,"offset":0,"path":"/README","text":"hello\n"}`},
 			{"read", args{"path": "/README", "offset": 2, "max_bytes": 4}, `{"encoding":"utf-8","ended":true,"kind":"file","more":false,"next_offset":6,"offset":2,"path":"/README","text":"llo\n"}`},
 			{"read", args{"path": "/README", "offset": 99}, `{"encoding":"utf-8","ended":true,"kind":"file","more":false,"next_offset":99,"offset":99,"path":"/README","text":""}`},
@@ -193,14 +193,14 @@ func TestTools(t *testing.T) {
 			{"read", args{"path": "/goals"}, "is-directory: /goals: this is a directory: list it"},
 			{"read", args{"path": "/echo"}, "busy: /echo: this file answers requests: call it with one"},
 			{"read", args{"path": "/README", "offset": -1}, "invalid: /README: offset cannot be negative"},
-			{"read", args{"path": "/README", "max_bytes": 1 << 21}, "invalid: /README: max_bytes is from 1 to 1048576"},
+			{"read", args{"path": "/README", "max_bytes": 1 << 21}, "invalid: /README: max_bytes must be from 1 to 1048576"},
 			{"read", args{"path": "/README/x"}, "not-directory: /README/x: Not a directory"},
 			{"read", args{"path": "/../../README"}, `{"encoding":"utf-8","ended":true,"kind":"file","more":false,"next_offset":6,"offset":0,"path":"/README","text":"hello\n"}`},
 			{"wait", args{"path": "/whole", "to_end": true}, `{"encoding":"utf-8","ended":true,"kind":"stream","more":false,"next_offset":9,"offset":0,"path":"/whole","text":"all of it"}`},
 			{"wait", args{"path": "/log", "to_end": false}, `{"encoding":"utf-8","ended":false,"kind":"stream","more":false,"next_offset":4,"offset":0,"path":"/log","text":"one\n"}`},
 			{"wait", args{"path": "/log", "to_end": true, "seconds": 0.01}, `{"encoding":"utf-8","ended":false,"kind":"stream","more":false,"next_offset":4,"offset":0,"path":"/log","text":"one\n","timed_out":true}`},
-			{"wait", args{"path": "/README", "to_end": true}, "unsupported: /README: only a stream is waited for, and this is a file: use read"},
-			{"wait", args{"path": "/log", "to_end": true, "seconds": 301}, "invalid: /log: seconds is from 0 to 300"},
+			{"wait", args{"path": "/README", "to_end": true}, "unsupported: /README: only a stream can be waited for, and this is a file: use read"},
+			{"wait", args{"path": "/log", "to_end": true, "seconds": 301}, "invalid: /log: seconds must be from 0 to 300"},
 			{"write", args{"path": "/goals/tea", "text": "make tea\n"}, `{"bytes":9,"path":"/goals/tea"}`},
 			{"write", args{"path": "/goals/tea", "text": "milk\n", "append": true}, `{"bytes":5,"path":"/goals/tea"}`},
 			{"read", args{"path": "/goals/tea"}, `{"encoding":"utf-8","ended":true,"kind":"file","more":false,"next_offset":14,"offset":0,"path":"/goals/tea","text":"make tea\nmilk\n"}`},
@@ -210,21 +210,21 @@ func TestTools(t *testing.T) {
 			{"write", args{"path": "/goals/tea", "base64": "/wAB", "text": "x"}, "invalid: /goals/tea: give text or base64, not both"},
 			{"write", args{"path": "/echo", "text": "x"}, "unsupported: /echo: this is a message file: use call"},
 			{"write", args{"path": "/README", "text": "x"}, "forbidden: /README: this file is read-only"},
-			{"write", args{"path": "/new", "text": "x"}, "forbidden: /new: no file can be made in this directory"},
-			{"write", args{"path": "/", "text": "x"}, "forbidden: /: the top cannot be made, written, renamed or removed"},
+			{"write", args{"path": "/new", "text": "x"}, "forbidden: /new: files cannot be created in this directory"},
+			{"write", args{"path": "/", "text": "x"}, "forbidden: /: the root cannot be created, written, renamed or removed"},
 			{"write", args{"path": "/goals/" + long, "text": "x"}, "name-too-long: /goals/" + long + ": File name too long"},
 			{"call", args{"path": "/echo", "request": "hi"}, `{"encoding":"utf-8","path":"/echo","reply":"hi"}`},
-			{"call", args{"path": "/echo", "request": `{"a":1} {"b":2}`}, "invalid: /echo: there is more after the JSON object, so nothing was done; send one request"},
+			{"call", args{"path": "/echo", "request": `{"a":1} {"b":2}`}, "invalid: /echo: there is data after the JSON object, so nothing was done; send one request"},
 			{"call", args{"path": "/echo", "request": "refuse"}, "budget: /echo: no money"},
 			{"call", args{"path": "/ctl", "request": "\ngo\n"}, `{"encoding":"utf-8","path":"/ctl","reply":""}`},
-			{"call", args{"path": "/ctl", "request": "go\ngo\n"}, "invalid: /ctl: these are several commands, so nothing was done; send one"},
+			{"call", args{"path": "/ctl", "request": "go\ngo\n"}, "invalid: /ctl: these are several commands, and nothing was done; send one at a time"},
 			{"call", args{"path": "/ctl", "request": "stop"}, "invalid: /ctl: the only command is go"},
-			{"call", args{"path": "/README", "request": "x"}, "unsupported: /README: only a message file is called, and this is a file"},
+			{"call", args{"path": "/README", "request": "x"}, "unsupported: /README: only a message file can be called, and this is a file"},
 			{"call", args{"path": "/echo", "request": ""}, "invalid: /echo: the request is empty"},
 			{"call", args{"path": "/slow", "request": "x", "seconds": 0.01}, "timeout: /slow: no reply came in time"},
 			{"mkdir", args{"path": "/goals/home"}, `{"path":"/goals/home"}`},
 			{"mkdir", args{"path": "/goals/home"}, "exists: /goals/home: File exists"},
-			{"mkdir", args{"path": "/home"}, "forbidden: /home: no directory can be made in this one"},
+			{"mkdir", args{"path": "/home"}, "forbidden: /home: directories cannot be created in this directory"},
 			{"rename", args{"path": "/goals/home", "name": "house"}, `{"path":"/goals/home"}`},
 			{"rename", args{"path": "/goals/house", "name": "../house"}, "invalid: /goals/house: a name cannot contain / or NUL"},
 			{"rename", args{"path": "/goals/nothing", "name": "x"}, "not-found: /goals/nothing: No such file or directory"},
@@ -383,7 +383,7 @@ func TestResources(t *testing.T) {
 			{uri: "agent9:///bytes", mime: "application/octet-stream", blob: "\xff\x00\x01"},
 			{uri: "agent9:///goals", mime: "text/uri-list", text: "agent9:///goals/tea\n"},
 			{uri: "agent9:///nothing", failure: "not found"},
-			{uri: "agent9:///README?offset=x", failure: "offset is a number of bytes"},
+			{uri: "agent9:///README?offset=x", failure: "offset must be a number of bytes"},
 			{uri: "agent9://host/README", failure: ""},
 			{uri: "file:///etc/passwd", failure: ""},
 		} {
@@ -458,8 +458,8 @@ func TestLife(t *testing.T) {
 		shown <- text
 	}()
 	receive(t, o.entered, "the request")
-	end(fsys.E(fsys.Unavailable, "the daemon is ending"))
-	if got := receive(t, shown, "the answer"); len(got) != 1 || got[0] != "provider: /slow: the daemon is ending" {
+	end(fsys.E(fsys.Unavailable, "the daemon is shutting down"))
+	if got := receive(t, shown, "the answer"); len(got) != 1 || got[0] != "provider: /slow: the daemon is shutting down" {
 		t.Errorf("got %q", got)
 	}
 }

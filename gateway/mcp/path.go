@@ -39,7 +39,7 @@ func (t *tree) look(ctx context.Context, p string) (fsys.Node, fsys.Info, error)
 func (t *tree) parent(ctx context.Context, p string) (dir fsys.Node, name string, err error) {
 	up, name := path.Split(clean(p))
 	if name == "" {
-		return nil, "", fsys.E(fsys.Permission, "the top cannot be made, written, renamed or removed")
+		return nil, "", fsys.E(fsys.Permission, "the root cannot be created, written, renamed or removed")
 	}
 	dir, err = t.walk(ctx, up)
 	return dir, name, err

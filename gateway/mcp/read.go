@@ -119,7 +119,7 @@ func (p part) check() (most int, err error) {
 	case p.Offset < 0:
 		return 0, fsys.E(fsys.Invalid, "offset cannot be negative")
 	case p.MaxBytes < 0 || p.MaxBytes > mostBytes:
-		return 0, fsys.E(fsys.Invalid, fmt.Sprintf("max_bytes is from 1 to %d", mostBytes))
+		return 0, fsys.E(fsys.Invalid, fmt.Sprintf("max_bytes must be from 1 to %d", mostBytes))
 	case p.MaxBytes == 0:
 		return usualBytes, nil
 	}
@@ -218,7 +218,7 @@ func anyAt(ctx context.Context, h fsys.Handle, off int64) (bool, error) {
 // patience returns how long to wait.
 func patience(seconds, usual float64) (time.Duration, error) {
 	if seconds < 0 || seconds > mostSeconds {
-		return 0, fsys.E(fsys.Invalid, fmt.Sprintf("seconds is from 0 to %d", mostSeconds))
+		return 0, fsys.E(fsys.Invalid, fmt.Sprintf("seconds must be from 0 to %d", mostSeconds))
 	}
 	if seconds == 0 {
 		seconds = usual
@@ -227,7 +227,7 @@ func patience(seconds, usual float64) (time.Duration, error) {
 }
 
 // errWaited says that the time is over.
-var errWaited = fsys.E(fsys.Timeout, "the time is over")
+var errWaited = fsys.E(fsys.Timeout, "the time is up")
 
 func (t *tree) wait(ctx context.Context, in waitArgs) (chunk, error) {
 	most, err := in.check()
@@ -244,7 +244,7 @@ func (t *tree) wait(ctx context.Context, in waitArgs) (chunk, error) {
 	case err != nil:
 		return c, err
 	case info.Kind != fsys.Stream:
-		return c, fsys.E(fsys.Unsupported, "only a stream is waited for, and this is a "+info.Kind.String()+": use "+tool(info.Kind))
+		return c, fsys.E(fsys.Unsupported, "only a stream can be waited for, and this is a "+info.Kind.String()+": use "+tool(info.Kind))
 	}
 	h, err := t.open(ctx, node, fsys.Read)
 	if err != nil {

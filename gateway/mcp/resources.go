@@ -41,11 +41,11 @@ func uriOf(p string) string {
 func placeOf(uri string) (p string, off int64, err error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme != scheme || u.Host != "" {
-		return "", 0, fsys.E(fsys.Invalid, "a resource here is called "+scheme+":///PATH")
+		return "", 0, fsys.E(fsys.Invalid, "the URI of a resource must be "+scheme+":///PATH")
 	}
 	if text := u.Query().Get("offset"); text != "" {
 		if off, err = strconv.ParseInt(text, 10, 64); err != nil || off < 0 {
-			return "", 0, fsys.E(fsys.Invalid, "offset is a number of bytes")
+			return "", 0, fsys.E(fsys.Invalid, "offset must be a number of bytes")
 		}
 	}
 	return u.Path, off, nil

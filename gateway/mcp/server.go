@@ -69,7 +69,7 @@ func (t *tree) serve(version string, known schemas) *sdk.Server {
 	return t.server
 }
 
-var errBrief = fsys.E(fsys.Unsupported, "over HTTP one can subscribe only with protocol 2026-07-28; wait for the stream instead")
+var errBrief = fsys.E(fsys.Unsupported, "subscriptions over HTTP need protocol 2026-07-28; wait for the stream instead")
 
 // bounded ends every request with the life of the server, and lists resources
 // as they are then.

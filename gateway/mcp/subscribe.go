@@ -37,7 +37,7 @@ func (t *tree) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	}
 	node, info, err := t.look(ctx, p)
 	if err == nil && info.Kind != fsys.Stream {
-		err = fsys.E(fsys.Unsupported, "only a stream tells that it has changed, and this is a "+info.Kind.String())
+		err = fsys.E(fsys.Unsupported, "only a stream reports changes, and this is a "+info.Kind.String())
 	}
 	if err != nil {
 		return told(ctx, p, err)
@@ -50,7 +50,7 @@ func (t *tree) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 		return nil
 	}
 	if len(f.all) == maxFollows {
-		return told(ctx, p, fsys.E(fsys.Busy, "too many streams are subscribed to"))
+		return told(ctx, p, fsys.E(fsys.Busy, "too many subscriptions; end some"))
 	}
 	h, err := t.open(ctx, node, fsys.Read)
 	if err != nil {

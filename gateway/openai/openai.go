@@ -80,7 +80,7 @@ func (c *call) serve(rest []string) error {
 	}
 	var err error
 	if c.compute, err = c.s.Walk(ctx, agentsDir, c.agent, computeDir); err != nil {
-		return fsys.Wrap(fsys.NotExist, "there is no such agent, or no compute of it for you", err)
+		return fsys.Wrap(fsys.NotExist, "there is no such agent, or you may not use its compute", err)
 	}
 	if rest[0] == "models" {
 		return c.models(ctx, strings.Join(rest[1:], "/"))
@@ -282,7 +282,7 @@ func (c *call) approval(ctx context.Context, j *job) error {
 			return err
 		}
 	}
-	return &needsApproval{fsys.E(fsys.Busy, "job "+j.number+" waits for an approval of the operator; ask again with the same Idempotency-Key when it is there")}
+	return &needsApproval{fsys.E(fsys.Busy, "job "+j.number+" waits for the operator's approval; once it is approved, repeat the request with the same Idempotency-Key")}
 }
 
 // models lists the models, or one of them.

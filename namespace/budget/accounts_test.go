@@ -74,8 +74,8 @@ func TestAboveItself(t *testing.T) {
 	b := newBank(t, mem.New())
 	a, c := b.open("a", budget.Limits{}), b.open("c", budget.Limits{Parent: "a"})
 	for doc, reason := range map[string]string{
-		`{"parent": "c"}`:    `account "a" is above itself, or more than 8 accounts lie one above the other`,
-		`{"parent": "a"}`:    `account "a" is above itself, or more than 8 accounts lie one above the other`,
+		`{"parent": "c"}`:    `account "a" is its own ancestor, or has more than 8 accounts above it`,
+		`{"parent": "a"}`:    `account "a" is its own ancestor, or has more than 8 accounts above it`,
 		`{"parent": "none"}`: `the parent account "none"`,
 	} {
 		err := fsys.WriteFile(t.Context(), a.Root(), "limits", []byte(doc))

@@ -145,7 +145,7 @@ func (p *Approvals) ask(ctx context.Context, tx store.Store, h *Hold, over *book
 		return err
 	}
 	if len(page) == maxWaiting {
-		return fsys.E(fsys.Busy, fmt.Sprintf("this needs an approval, and %d wait for one already", maxWaiting))
+		return fsys.E(fsys.Busy, fmt.Sprintf("this needs an approval, and %d requests for approval are already waiting", maxWaiting))
 	}
 	wait := defaultWait
 	if ms := over.limits.ApprovalExpires; ms != nil {

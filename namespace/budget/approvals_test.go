@@ -171,7 +171,7 @@ func TestExpired(t *testing.T) {
 	if err := b.decide(p, first.ID(), "approve"); fsys.CodeOf(err) != fsys.Busy || fsys.ReasonOf(err) != "approval 1 has expired" {
 		t.Errorf("got %v", err)
 	}
-	if v := <-told; fsys.CodeOf(v.refused) != fsys.Timeout || fsys.ReasonOf(v.refused) != "the approval was not given by 2026-01-01T13:00:00.000Z" {
+	if v := <-told; fsys.CodeOf(v.refused) != fsys.Timeout || fsys.ReasonOf(v.refused) != "no approval was given by 2026-01-01T13:00:00.000Z" {
 		t.Errorf("told %+v", v)
 	}
 	b.want(a, 10, 0, 0, 0)
@@ -218,7 +218,7 @@ func TestTooManyWait(t *testing.T) {
 		_, err := b.ask(p, 1)
 		b.must(err)
 	}
-	if _, err := b.ask(p, 1); fsys.CodeOf(err) != fsys.Busy || !strings.Contains(fsys.ReasonOf(err), "256 wait for one already") {
+	if _, err := b.ask(p, 1); fsys.CodeOf(err) != fsys.Busy || !strings.Contains(fsys.ReasonOf(err), "256 requests for approval are already waiting") {
 		t.Errorf("got %v", err)
 	}
 	b.want(a, 256, 0, 0, 0)
@@ -236,9 +236,9 @@ func TestApprovalLimits(t *testing.T) {
 	b := newBank(t, mem.New())
 	a := b.open("alice", budget.Limits{})
 	for doc, reason := range map[string]string{
-		`{"approval_expires_ms": 0}`:           "approval_expires_ms is from 1 to 31536000000, not 0",
-		`{"approval_expires_ms": 31536000001}`: "approval_expires_ms is from 1 to 31536000000, not 31536000001",
-		`{"approval_expires_ms": "1h"}`:        "approval_expires_ms is a whole number of milliseconds, not string",
+		`{"approval_expires_ms": 0}`:           "approval_expires_ms must be from 1 to 31536000000, not 0",
+		`{"approval_expires_ms": 31536000001}`: "approval_expires_ms must be from 1 to 31536000000, not 31536000001",
+		`{"approval_expires_ms": "1h"}`:        "approval_expires_ms must be a whole number of milliseconds, not string",
 	} {
 		err := fsys.WriteFile(t.Context(), a.Root(), "limits", []byte(doc))
 		if fsys.CodeOf(err) != fsys.Invalid || fsys.ReasonOf(err) != reason {

@@ -132,7 +132,7 @@ func (a *Account) chain(ctx context.Context, tx store.Store) ([]*books, error) {
 			return nil, err
 		}
 		if len(chain) == maxDepth || slices.ContainsFunc(chain, func(b *books) bool { return b.a == at }) {
-			return nil, fsys.E(fsys.Invalid, fmt.Sprintf("account %q is above itself, or more than %d accounts lie one above the other", name, maxDepth))
+			return nil, fsys.E(fsys.Invalid, fmt.Sprintf("account %q is its own ancestor, or has more than %d accounts above it", name, maxDepth))
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (b *books) room(max Micros) error {
 	case limited && max > *w.Left:
 		return fsys.E(fsys.Exhausted, fmt.Sprintf("the work may cost %s, and %s is left %s", max.Dollars(), w.Left.Dollars(), b.where(w)))
 	case b.totals.Held > ceiling-max:
-		return fsys.E(fsys.Exhausted, "more is held than can be counted")
+		return fsys.E(fsys.Exhausted, "the sum of all holds is too large to count")
 	}
 	return nil
 }

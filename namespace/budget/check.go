@@ -61,7 +61,7 @@ func (a *auditing) replay(ctx context.Context) (err error) {
 		switch e.Kind {
 		case "hold":
 			if e.Max == nil || checkAmount(*e.Max) != nil {
-				return fsys.E(fsys.Internal, "a hold without an amount that can be")
+				return fsys.E(fsys.Internal, "a hold has an impossible amount")
 			}
 			a.open[e.Hold] = e
 			if n, err := strconv.ParseUint(e.Hold, 10, 64); err == nil {
@@ -69,7 +69,7 @@ func (a *auditing) replay(ctx context.Context) (err error) {
 			}
 		case "settle", "release":
 			if e.Max == nil || e.Cost == nil || checkAmount(*e.Max) != nil || checkAmount(*e.Cost) != nil {
-				return fsys.E(fsys.Internal, "a settlement without an amount that can be")
+				return fsys.E(fsys.Internal, "a settlement has an impossible amount")
 			}
 			delete(a.open, e.Hold)
 		}
@@ -99,24 +99,24 @@ func (a *auditing) checkHolds(ctx context.Context, works map[string]string) erro
 			cost = 0
 		}
 		if _, ok := a.open[id]; a.whole && !ok {
-			a.r.Money(fmt.Sprintf("%d µ$ are held (hold %s, %s), and the ledger says nothing of it", h.Max, id, h.What), "writes a line for the hold to the ledger",
+			a.r.Money(fmt.Sprintf("%d µ$ are held (hold %s, %s), and the ledger has no line for it", h.Max, id, h.What), "writes a line for the hold to the ledger",
 				a.enter(func(*books) Entry { return Entry{Kind: "hold", Hold: id, Max: &h.Max, What: h.What, Reason: checked} }))
 			continue
 		}
 		if _, ok := works[id]; !ok {
-			a.r.Money(fmt.Sprintf("%d µ$ are held (hold %s, %s) for work that is not there, and nobody would settle it", h.Max, id, h.What),
-				fmt.Sprintf("settles it at %d µ$: what was really spent is not known", cost), a.settle(id, cost))
+			a.r.Money(fmt.Sprintf("%d µ$ are held (hold %s, %s) for work that does not exist, so nothing will settle it", h.Max, id, h.What),
+				fmt.Sprintf("settles it at %d µ$: the real cost is unknown", cost), a.settle(id, cost))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(works)) {
 		if _, ok := a.holds[id]; !ok {
-			a.r.Ends(fmt.Sprintf("%s has not ended, and its hold %s is not there", works[id], id), "nothing: the next start of the daemon ends the work, and charges nothing for what was not settled")
+			a.r.Ends(fmt.Sprintf("%s has not ended, and its hold %s is missing", works[id], id), "nothing: the next start of the daemon ends the work, and charges nothing for what was not settled")
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.open)) {
 		e := a.open[id]
 		if _, ok := a.holds[id]; !ok && a.whole {
-			a.r.Money(fmt.Sprintf("the ledger has hold %s (%d µ$, %s) as open, and it is not there", id, *e.Max, e.What), "writes a line to the ledger that it was released at no cost",
+			a.r.Money(fmt.Sprintf("the ledger has hold %s (%d µ$, %s) as open, and the hold is missing", id, *e.Max, e.What), "writes a line to the ledger that it was released at no cost",
 				a.enter(func(*books) Entry {
 					return Entry{Kind: "release", Hold: id, Max: e.Max, Cost: new(Micros(0)), What: e.What, Reason: checked}
 				}))
@@ -177,11 +177,11 @@ func (a *auditing) checkTotals(ctx context.Context) error {
 	if should.TotalSpent < t.TotalSpent {
 		should.TotalSpent = t.TotalSpent
 		if should.Held == t.Held && should.Holds == t.Holds {
-			a.r.Lost(what, "look at the ledger: lines of it are missing. Nothing lowers what was spent; "+check.FromBackup+" if it is wrong")
+			a.r.Lost(what, "look at the ledger: it lacks lines. Nothing lowers what was spent; "+check.FromBackup+" if it is wrong")
 			return nil
 		}
 	}
-	a.r.Money(what, "makes the books say what the ledger does; what was spent is not lowered", check.PutJSON(a.st, totalsKey, should))
+	a.r.Money(what, "copies the ledger's totals to the books; the amount spent is never lowered", check.PutJSON(a.st, totalsKey, should))
 	return nil
 }
 
@@ -195,12 +195,12 @@ func (a *auditing) checkApprovals(ctx context.Context) error {
 		w := waits[key]
 		asked[w.ID] = true
 		if h, ok := a.holds[w.ID]; !ok || !h.Waits {
-			a.r.Mend(fmt.Sprintf("approval %s (%s) waits for an answer, and no money waits with it", w.ID, w.What), "takes the question away", check.Delete(a.st, key))
+			a.r.Mend(fmt.Sprintf("approval %s (%s) waits for an answer, and no money is held for it", w.ID, w.What), "removes the approval", check.Delete(a.st, key))
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(a.holds)) {
 		if h := a.holds[id]; h.Waits && !asked[id] {
-			a.r.Money(fmt.Sprintf("hold %s (%d µ$, %s) waits for an approval that nobody is asked for", id, h.Max, h.What), "releases it at no cost; the next start of the daemon ends the work", a.settle(id, 0))
+			a.r.Money(fmt.Sprintf("hold %s (%d µ$, %s) waits for an approval that does not exist", id, h.Max, h.What), "releases it at no cost; the next start of the daemon ends the work", a.settle(id, 0))
 		}
 	}
 	return nil

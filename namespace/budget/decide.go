@@ -26,7 +26,7 @@ func (w *Approval) expires() time.Time {
 func (p *Approvals) decide(ctx context.Context, id string, words []string) error {
 	deny := words[0] == "deny"
 	if !deny && (words[0] != "approve" || len(words) > 1) {
-		return fsys.E(fsys.Invalid, "write approve, or deny and perhaps a reason")
+		return fsys.E(fsys.Invalid, "write approve, or deny with an optional reason")
 	}
 	late := false
 	err := p.a.st.Update(ctx, func(tx store.Store) error {
@@ -53,13 +53,13 @@ func (p *Approvals) decide(ctx context.Context, id string, words []string) error
 
 // notOpen is for who decides about what does not wait.
 func notOpen(id string) error {
-	return fsys.E(fsys.Busy, fmt.Sprintf("approval %s is not open: it was decided or withdrawn, has expired, or never was", id))
+	return fsys.E(fsys.Busy, fmt.Sprintf("approval %s is not open: it was decided or withdrawn, has expired, or never existed", id))
 }
 
 func (p *Approvals) approve(ctx context.Context, tx store.Store, w Approval) error {
 	told := p.told[w.Service]
 	if told == nil {
-		return fsys.E(fsys.Unavailable, "nobody here does the work of "+w.Service)
+		return fsys.E(fsys.Unavailable, "no service here can do the work of "+w.Service)
 	}
 	hold, err := p.close(ctx, tx, w, "approval.approved", "")
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *Approvals) deny(ctx context.Context, tx store.Store, w Approval, reason
 
 func (p *Approvals) expired(ctx context.Context, tx store.Store, w Approval) error {
 	ctx = fsys.WithCaller(ctx, "") // nobody decided
-	return p.refuse(ctx, tx, w, "approval.expired", "", fsys.E(fsys.Timeout, "the approval was not given by "+w.Expires))
+	return p.refuse(ctx, tx, w, "approval.expired", "", fsys.E(fsys.Timeout, "no approval was given by "+w.Expires))
 }
 
 func (p *Approvals) refuse(ctx context.Context, tx store.Store, w Approval, event, reason string, why error) error {

@@ -99,7 +99,7 @@ func (a *Account) SetLimits(ctx context.Context, tx store.Store, l Limits) error
 		}
 	}
 	if ms := l.ApprovalExpires; ms != nil && (*ms < 1 || *ms > longestWait.Milliseconds()) {
-		return fsys.E(fsys.Invalid, fmt.Sprintf("approval_expires_ms is from 1 to %d, not %d", longestWait.Milliseconds(), *ms))
+		return fsys.E(fsys.Invalid, fmt.Sprintf("approval_expires_ms must be from 1 to %d, not %d", longestWait.Milliseconds(), *ms))
 	}
 	b, err := a.books(ctx, tx)
 	if err != nil {
@@ -170,11 +170,11 @@ func parseLimits(doc []byte) (Limits, error) {
 	case err == nil:
 		return l, nil
 	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_microusd"):
-		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of millionths of a dollar, or null for no limit, not %s", wrong.Field, wrong.Value))
+		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s must be a whole number of millionths of a dollar, or null for no limit, not %s", wrong.Field, wrong.Value))
 	case errors.As(err, &wrong) && strings.HasSuffix(wrong.Field, "_ms"):
-		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s is a whole number of milliseconds, not %s", wrong.Field, wrong.Value))
+		return l, fsys.E(fsys.Invalid, fmt.Sprintf("%s must be a whole number of milliseconds, not %s", wrong.Field, wrong.Value))
 	case wrong != nil && wrong.Field == "":
-		return l, fsys.E(fsys.Invalid, "limits are one JSON object, such as {\"per_day_microusd\": 5000000}")
+		return l, fsys.E(fsys.Invalid, "limits must be one JSON object, such as {\"per_day_microusd\": 5000000}")
 	}
 	return l, fsys.E(fsys.Invalid, err.Error())
 }

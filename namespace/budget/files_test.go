@@ -25,12 +25,12 @@ func TestLimitsFile(t *testing.T) {
 	const fields = "there are per_tick_microusd, per_day_microusd, total_microusd, approval_threshold_microusd, approval_expires_ms, parent"
 	for doc, reason := range map[string]string{
 		`{"per_day_microusd": 5, "per_week_microusd": 1}`: `unknown field "per_week_microusd"; ` + fields,
-		`{"per_day_microusd": 1.5}`:                       "per_day_microusd is a whole number of millionths of a dollar, or null for no limit, not number 1.5",
-		`{"total_microusd": "5"}`:                         "total_microusd is a whole number of millionths of a dollar, or null for no limit, not string",
-		`{"total_microusd": -5}`:                          "an amount of money is from 0 to 1000000000000000 micro-dollars ($1000000000.00), not -5",
-		`{"total_microusd": 1000000000000001}`:            "an amount of money is from 0 to 1000000000000000 micro-dollars ($1000000000.00), not 1000000000000001",
+		`{"per_day_microusd": 1.5}`:                       "per_day_microusd must be a whole number of millionths of a dollar, or null for no limit, not number 1.5",
+		`{"total_microusd": "5"}`:                         "total_microusd must be a whole number of millionths of a dollar, or null for no limit, not string",
+		`{"total_microusd": -5}`:                          "an amount of money must be from 0 to 1000000000000000 micro-dollars ($1000000000.00), not -5",
+		`{"total_microusd": 1000000000000001}`:            "an amount of money must be from 0 to 1000000000000000 micro-dollars ($1000000000.00), not 1000000000000001",
 		`{"parent": 5}`:                                   "parent: a string is expected, not a number",
-		`[]`:                                              `limits are one JSON object, such as {"per_day_microusd": 5000000}`,
+		`[]`:                                              `limits must be one JSON object, such as {"per_day_microusd": 5000000}`,
 	} {
 		err := fsys.WriteFile(ctx, a.Root(), "limits", []byte(doc))
 		if fsys.CodeOf(err) != fsys.Invalid || fsys.ReasonOf(err) != reason {

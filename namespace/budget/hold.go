@@ -233,7 +233,7 @@ func (a *Account) settle(tx store.Store, id string, cost Micros, reason, below s
 
 func checkAmount(m Micros) error {
 	if m < 0 || m > Most {
-		return fsys.E(fsys.Invalid, fmt.Sprintf("an amount of money is from 0 to %d micro-dollars (%s), not %d", Most, Most.Dollars(), m))
+		return fsys.E(fsys.Invalid, fmt.Sprintf("an amount of money must be from 0 to %d micro-dollars (%s), not %d", Most, Most.Dollars(), m))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func ParseBody(p []byte) (Body, error) {
 		return Body{}, fsys.Wrap(fsys.Invalid, "not JSON", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Body{}, fsys.E(fsys.Invalid, "there is more after the JSON object")
+		return Body{}, fsys.E(fsys.Invalid, "there is data after the JSON object")
 	}
 	return b, nil
 }

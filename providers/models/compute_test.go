@@ -387,7 +387,7 @@ func TestParseRequest(t *testing.T) {
 		`{"prompt":"","stream":1}`:                   "stream must be true or false",
 		`{"prompt":null}`:                            "a request of kind complete needs prompt",
 		`{"prompt":"","prompt":""}`:                  "the field prompt is there twice",
-		`{"prompt":""} {}`:                           "there is more after the JSON object",
+		`{"prompt":""} {}`:                           "there is data after the JSON object",
 		`[]`:                                         "a request is a JSON object",
 	} {
 		b, err := models.ParseBody([]byte(body))

@@ -157,5 +157,5 @@ func CannotRun(what string, err error) *Failure {
 // The causes that end a program's context.
 var (
 	ErrTimedOut = &Failure{TimedOut, "the program did not end in time"}
-	ErrFlooded  = &Failure{Flooded, "the program printed more than it may"}
+	ErrFlooded  = &Failure{Flooded, "the program printed more than is allowed"}
 )

@@ -92,7 +92,7 @@ func (h *HTTP) check() error {
 	case u.User != nil:
 		return invalid("http: url has a password; use secret")
 	case h.Secret != nil && h.Secret.Name == "":
-		return invalid("http: secret has no name, which is that of a file in secrets/")
+		return invalid("http: secret needs the name of a file in secrets/")
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (b *Box) current() *run {
 func (b *Box) running() (*run, error) {
 	r := b.current()
 	if r == nil {
-		return nil, fsys.E(fsys.Busy, "the sandbox does not run")
+		return nil, fsys.E(fsys.Busy, "the sandbox is not running")
 	}
 	select {
 	case <-r.done:

@@ -41,7 +41,7 @@ func locateHelper(goos, arch string) (string, error) {
 		self, err = filepath.EvalSymlinks(self)
 	}
 	if err != nil {
-		return "", fsys.Wrap(fsys.Unavailable, "where this program is", err)
+		return "", fsys.Wrap(fsys.Unavailable, "finding this program's path", err)
 	}
 	dir := filepath.Dir(self)
 	for _, name := range []string{"a9-" + goos + "-" + arch, "a9"} {
@@ -50,7 +50,7 @@ func locateHelper(goos, arch string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fsys.E(fsys.Unavailable, "there is no a9 in "+dir+", which has to be in every sandbox: "+howToBuild(goos, arch)+
+	return "", fsys.E(fsys.Unavailable, "every sandbox needs the program a9, which is not in "+dir+": "+howToBuild(goos, arch)+
 		", put it there, or name it in "+HelperEnv)
 }
 
@@ -101,7 +101,7 @@ func CheckHelper(path, goos, arch string) (Helper, error) {
 func notStatic(f io.ReaderAt, arch string) string {
 	exe, err := elf.NewFile(f)
 	if err != nil {
-		return "is no program for Linux"
+		return "is not a program for Linux"
 	}
 	if want, ok := machines[arch]; ok && exe.Machine != want {
 		return "is for another processor than " + arch

@@ -31,7 +31,7 @@ func TestFindHelper(t *testing.T) {
 	for _, c := range []struct{ path, goos, arch, reason string }{
 		{static, "linux", "amd64", ""},
 		{static, "linux", "arm64", "is for another processor than arm64: build it with CGO_ENABLED=0"},
-		{script, "linux", "amd64", "is no program for Linux"},
+		{script, "linux", "amd64", "is not a program for Linux"},
 		{script, "darwin", "arm64", ""},
 		{unexecutable, "linux", "amd64", "cannot be executed"},
 		{filepath.Join(dir, "none"), "linux", "amd64", "no such file"},
@@ -61,7 +61,7 @@ func TestHelperThatNeedsLibraries(t *testing.T) {
 	if err == nil {
 		t.Skipf("%s is static here", h.Path)
 	}
-	if !strings.Contains(fsys.ReasonOf(err), "needs libraries") && !strings.Contains(fsys.ReasonOf(err), "no program for Linux") {
+	if !strings.Contains(fsys.ReasonOf(err), "needs libraries") && !strings.Contains(fsys.ReasonOf(err), "not a program for Linux") {
 		t.Error(err)
 	}
 }

@@ -20,5 +20,5 @@ func (b *Box) Rest(ctx context.Context) (workspace fsys.Node, done func(), err e
 	if r, ok := b.sandbox.(Rester); ok {
 		return r.Rest(ctx)
 	}
-	return nil, nil, fsys.E(fsys.Unsupported, "only a run of the sandbox shows its files")
+	return nil, nil, fsys.E(fsys.Unsupported, "the files of this sandbox can be read only while it runs")
 }

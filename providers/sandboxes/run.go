@@ -61,10 +61,10 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	var id Identity
 	if err := json.Unmarshal(text, &id); err != nil {
-		return fsys.E(fsys.Unavailable, "says of itself what makes no sense")
+		return fsys.E(fsys.Unavailable, "sent a malformed greeting")
 	}
 	if id.Protocol != Protocol {
-		return fsys.E(fsys.Unavailable, fmt.Sprintf("is of another version (it speaks protocol %d, this daemon %d): install the a9 that belongs to this agentd", id.Protocol, Protocol))
+		return fsys.E(fsys.Unavailable, fmt.Sprintf("has another version (it speaks protocol %d, this daemon %d): install the a9 that came with this agentd", id.Protocol, Protocol))
 	}
 	r.where, r.seesOOM = id.Where, id.SeesOOM
 	return nil
@@ -151,7 +151,7 @@ func readAll(ctx context.Context, h fsys.Handle) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case n == len(b):
-			return nil, fsys.E(fsys.Unavailable, "an answer that is too long")
+			return nil, fsys.E(fsys.Unavailable, "the answer is too long")
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (b *Box) Exec(ctx context.Context, cmd Command, s Streams) (Exit, error) {
 func (c Command) check() error {
 	switch {
 	case len(c.Argv) == 0 || c.Argv[0] == "":
-		return fsys.E(fsys.Invalid, "a command has at least the name of a program")
+		return fsys.E(fsys.Invalid, "a command needs at least the name of a program")
 	case c.Timeout < 0:
 		return fsys.E(fsys.Invalid, "a negative timeout")
 	}
@@ -46,7 +46,7 @@ func (r *run) exec(ctx context.Context, cmd Command, s Streams) (Exit, error) {
 	}
 	number, err := r.converse(ctx, "run/new", order)
 	if err != nil {
-		return Exit{}, fsys.Wrap(fsys.Unavailable, "the sandbox takes no command", err)
+		return Exit{}, fsys.Wrap(fsys.Unavailable, "the sandbox accepts no command", err)
 	}
 	if _, err := strconv.ParseUint(number, 10, 64); err != nil {
 		return Exit{}, fsys.E(fsys.Unavailable, "the sandbox gave a command no number")
@@ -83,7 +83,7 @@ func (e *execution) wait(ctx context.Context) (Exit, error) {
 	}
 	var o Outcome
 	if err := json.Unmarshal(text, &o); err != nil {
-		return Exit{}, fsys.E(fsys.Unavailable, "the sandbox says of a command's end what makes no sense")
+		return Exit{}, fsys.E(fsys.Unavailable, "the sandbox sent a malformed exit status")
 	}
 	return o.Exit, o.Err()
 }

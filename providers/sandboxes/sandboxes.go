@@ -139,7 +139,7 @@ type Spec struct {
 
 // ErrNotPulled is why there is no sandbox of an image that the provider could
 // fetch, and that Spec.Pull does not let it.
-var ErrNotPulled = fsys.E(fsys.NotExist, "it is not here, and may not be pulled")
+var ErrNotPulled = fsys.E(fsys.NotExist, "it is not on this machine, and may not be pulled")
 
 // Users say which user of the machine the sandboxes of an agent are.
 type Users interface {

@@ -95,7 +95,7 @@ func (f *frames) feed(p []byte, out func(fd int, p []byte) error) error {
 	for len(p) >= FrameHeader {
 		n := binary.BigEndian.Uint32(p[1:])
 		if p[0] != 1 && p[0] != 2 || n > MaxFrame {
-			return fsys.E(fsys.Unavailable, "the sandbox sent output that makes no sense")
+			return fsys.E(fsys.Unavailable, "the sandbox sent malformed output")
 		}
 		end := FrameHeader + int(n)
 		if len(p) < end {

@@ -147,7 +147,7 @@ func TestApprovalExpires(t *testing.T) {
 	}
 	for _, n := range numbers {
 		s := d.ended(n, compute.Failed, 0)
-		if s.Error.Code != "timeout" || !strings.HasPrefix(s.Error.Reason, "the approval was not given by ") {
+		if s.Error.Code != "timeout" || !strings.HasPrefix(s.Error.Reason, "no approval was given by ") {
 			t.Errorf("got %+v", s.Error)
 		}
 	}

@@ -108,7 +108,7 @@ func (h *house) index(ctx context.Context) (err error) {
 		}
 		id := p.Key[len(trashPart):]
 		if owner, ok := h.owners[id]; ok {
-			h.r.Mend(fmt.Sprintf("the data of %s is marked for removal, and the next start would delete it", owner), "takes the mark away", check.Delete(h.st, p.Key))
+			h.r.Mend(fmt.Sprintf("the data of %s is marked for removal, and the next start would delete it", owner), "removes the mark", check.Delete(h.st, p.Key))
 		} else {
 			h.owners[id] = "what was removed"
 		}

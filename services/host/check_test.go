@@ -157,10 +157,10 @@ var breaks = map[string]struct {
 	"what was spent": {func(b *bench) { b.set("data/1/budget/totals", map[string]any{"total_spent": 500}) },
 		"the books have 500 µ$ spent", "the books have 500 µ$ spent", false},
 	"a hold of nobody": {func(b *bench) { b.put("data/1/budget/hold/900", `{"max":50,"what":"a job"}`) },
-		"50 µ$ are held (hold 900, a job), and the ledger says nothing of it", "", true},
+		"50 µ$ are held (hold 900, a job), and the ledger has no line for it", "", true},
 	"an account's hold": {func(b *bench) { b.put("data/3/budget/x", ""); b.put("data/3/hold/9", `{"max":5,"what":"w"}`) },
-		"accounts/team: 5 µ$ are held (hold 9, w), and the ledger says nothing of it", "", true},
-	"an approval without money": {func(b *bench) { b.put("data/1/budget/wait/00000000000000000007", `{"id":"7","what":"w"}`) }, "approval 7 (w) waits for an answer, and no money waits with it", "", false},
+		"accounts/team: 5 µ$ are held (hold 9, w), and the ledger has no line for it", "", true},
+	"an approval without money": {func(b *bench) { b.put("data/1/budget/wait/00000000000000000007", `{"id":"7","what":"w"}`) }, "approval 7 (w) waits for an answer, and no money is held for it", "", false},
 
 	"a job that is not listed": {func(b *bench) { b.del("data/1/compute/list/" + one) }, "agents/alice/compute: the list of jobs lacks job 1", "", false},
 	"a job that is not there":  {func(b *bench) { b.put("data/1/compute/list/0000000000000044", "") }, "the list of jobs has job 44, which does not belong there", "", false},
@@ -186,7 +186,7 @@ var breaks = map[string]struct {
 		b.set("data/1/compute/rec/"+one, map[string]any{"state": "running", "hold": "44"})
 		b.put("data/1/compute/open/"+one, "")
 		b.del(b.first("data/1/compute/end/"))
-	}, "compute job 1 has not ended, and its hold 44 is not there", "compute job 1 has not ended", false},
+	}, "compute job 1 has not ended, and its hold 44 is missing", "compute job 1 has not ended", false},
 
 	"a sandbox that is not listed": {func(b *bench) { b.del("data/1/containers/list/" + one) }, "the list of sessions lacks session 1", "", false},
 	"a sandbox's record and its key": {func(b *bench) {
@@ -218,7 +218,7 @@ var breaks = map[string]struct {
 	"a message's text":      {func(b *bench) { b.del(b.first("data/1/inbox/m/")) }, "is gone", "", false},
 	"a remembered id":       {func(b *bench) { b.put("data/1/inbox/k/id/x", "operator") }, "the id x would be remembered for ever", "", false},
 	"a remembered place":    {func(b *bench) { b.put("data/1/inbox/k/at/0000000000009", "x") }, "is remembered in a place that it cannot have", "", false},
-	"the trajectory":        {func(b *bench) { b.put("data/1/logs/trajectory/b/00000000000000ff", "x") }, "the trajectory has blocks behind its end", "", false},
+	"the trajectory":        {func(b *bench) { b.put("data/1/logs/trajectory/b/00000000000000ff", "x") }, "the trajectory has blocks past its end", "", false},
 	"the ticks' numbers":    {func(b *bench) { b.set("data/2/ticks/record", map[string]any{"alarm": 0}) }, "the latest alarm is counted as 0", "", false},
 	"an alarm":              {func(b *bench) { b.put("data/2/ticks/a/1", `{"id":"1","cron":"nonsense","next":1}`) }, "alarm 1 cannot ring", "", false},
 	"a retry of nothing":    {func(b *bench) { b.put("data/2/ticks/r/o/77", `{"tries":1}`) }, "a tick for o/77 is to be tried again", "", false},
@@ -242,16 +242,16 @@ var breaks = map[string]struct {
 	"a token's index":   {func(b *bench) { b.del(b.first("tokens/agent/")) }, "the index of agents' tokens lacks token", "", false},
 	"a token of nobody": {func(b *bench) { b.set(b.first("tokens/token/"), map[string]any{"agent": "eve"}) }, "is for agent eve, which is not there", "", false},
 
-	"a file's record":    {func(b *bench) { b.del("data/1/goals/i/0000000000000002") }, "today is in its directory, and has no record of its own", "", false},
+	"a file's record":    {func(b *bench) { b.del("data/1/goals/i/0000000000000002") }, "today is in its directory, and has no record", "", false},
 	"a file's entry":     {func(b *bench) { b.del("data/1/goals/d/0000000000000001/today") }, "the file today (number 2) is in no directory that can be reached", "", false},
-	"a file's name":      {func(b *bench) { b.set("data/1/goals/i/0000000000000002", map[string]any{"name": "other"}) }, "the record of today says that it is called otherwise", "", false},
-	"a file's kind":      {func(b *bench) { b.put("data/1/goals/d/0000000000000001/today", `{"ino":2,"dir":true}`) }, "its directory takes today for something else", "", false},
+	"a file's name":      {func(b *bench) { b.set("data/1/goals/i/0000000000000002", map[string]any{"name": "other"}) }, "the record of today has another name or directory", "", false},
+	"a file's kind":      {func(b *bench) { b.put("data/1/goals/d/0000000000000001/today", `{"ino":2,"dir":true}`) }, "its directory has the wrong type for today", "", false},
 	"a file's end":       {func(b *bench) { b.set("data/1/goals/i/0000000000000002", map[string]any{"size": 1}) }, "the file today has 1 bytes, and content up to 5", "", false},
 	"two names":          {func(b *bench) { b.put("data/1/goals/d/0000000000000001/again", `{"ino":2}`) }, "is the same file as", "", false},
 	"content of no file": {func(b *bench) { b.put("data/1/goals/b/0000000000000009/0000000000000000", "x") }, "there is content of file number 9, which is not there", "", false},
-	"an orphan":          {func(b *bench) { b.put("data/1/goals/o/0000000000000009", "{}") }, "is marked as removed while it was open, and is not there", "", false},
+	"an orphan":          {func(b *bench) { b.put("data/1/goals/o/0000000000000009", "{}") }, "is marked as removed while it was open, and does not exist", "", false},
 	"a removed file":     {func(b *bench) { b.put("data/1/goals/i/0000000000000009", `{"perm":420,"size":3,"version":1}`) }, "file number 9 was removed, and its 3 bytes are still there", "", false},
-	"a mark":             {func(b *bench) { b.put("data/1/goals/t/0000000000000009", `"x"`) }, "is marked as written and not told of, and is not there", "", false},
+	"a mark":             {func(b *bench) { b.put("data/1/goals/t/0000000000000009", `"x"`) }, "is marked as written and not yet reported, and does not exist", "", false},
 	"files' counts":      {func(b *bench) { b.put("data/1/goals/u", `{"last":2,"bytes":99,"entries":7}`) }, "7 files with 99 bytes are counted", "", false},
 	"a ring of directories": {func(b *bench) {
 		b.put("data/1/goals/i/0000000000000008", `{"dir":true,"perm":493,"version":1,"parent":9,"name":"a"}`)

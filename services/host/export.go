@@ -89,7 +89,7 @@ func (u *unpacking) WriteAt(ctx context.Context, p []byte, _ int64) (int, error)
 	case u.made:
 		return 0, fsys.E(fsys.Busy, "this bundle was made already; open the file again")
 	case len(u.req)+len(p) > maxWish:
-		return 0, fsys.E(fsys.TooLarge, "the request is longer than this file takes")
+		return 0, fsys.E(fsys.TooLarge, "the request is longer than this file accepts")
 	}
 	u.req, u.asked = append(u.req, p...), true
 	return len(p), nil

@@ -55,7 +55,7 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 	if n != should {
 		r.Mend(fmt.Sprintf("%d messages are counted as waiting, %d as dead and %d (%d bytes) as taken, up to place %d, and there are %d, %d and %d (%d bytes), up to place %d",
 			n.Waiting, n.Dead, n.Taken, n.TakenBytes, n.Place, should.Waiting, should.Dead, should.Taken, should.TakenBytes, should.Place),
-			"counts them anew", check.PutJSON(st, countsKey, should))
+			"counts them again", check.PutJSON(st, countsKey, should))
 	}
 	return goneIDs.check(ctx, st, r)
 }

@@ -107,7 +107,7 @@ func TestRefusedSecrets(t *testing.T) {
 		code                fsys.Code
 	}{
 		{"a", "\n", "a secret cannot be empty; rm removes it", fsys.Invalid},
-		{"a", strings.Repeat(canary, 6000), "the request is longer than this file takes", fsys.TooLarge},
+		{"a", strings.Repeat(canary, 6000), "the request is longer than this file accepts", fsys.TooLarge},
 		{"a", "short", "a secret has at least 6 bytes: a shorter one cannot be told from other text, and taken out of what programs print", fsys.Invalid},
 		{"a b", canary, "the name of a secret is made of letters, digits, and - _ . only", fsys.Invalid},
 		{".a", canary, "the name of a secret has 1 to 63 letters, and does not begin with . or -", fsys.Invalid},

@@ -62,7 +62,7 @@ func Check(ctx context.Context, st store.Updater, r *check.Report) error {
 		return err
 	} else if ok && t != should {
 		r.Mend(fmt.Sprintf("%d open sessions and %d bytes of ended ones are counted, and there are %d and %d", t.Open, t.Kept, should.Open, should.Kept),
-			"counts them anew", check.PutJSON(st, totalsKey, should))
+			"counts them again", check.PutJSON(st, totalsKey, should))
 	}
 	return work.CheckNext(ctx, st, r, noun, nextKey, most)
 }
@@ -110,7 +110,7 @@ func checkOne(ctx context.Context, st store.Updater, r *check.Report, rec record
 	}
 	if now.Waiting != rec.Waiting || now.Queued != rec.Queued || now.Lines != rec.Lines || now.Prompts != rec.Prompts {
 		r.Mend(fmt.Sprintf("the record of session %d has %d lines and %d prompts that wait (%d bytes), and there are %d and %d (%d bytes)",
-			rec.Number, rec.Lines, rec.Waiting, rec.Queued, now.Lines, now.Waiting, now.Queued), "counts them anew",
+			rec.Number, rec.Lines, rec.Waiting, rec.Queued, now.Lines, now.Waiting, now.Queued), "counts them again",
 			func(ctx context.Context) error {
 				return st.Update(ctx, func(tx store.Store) error { return put(ctx, tx, &rec, &now) })
 			})

@@ -27,13 +27,13 @@ func TestConversation(t *testing.T) {
 	said.answer(3)
 	d.prompt("1", "say x;panic")
 	said.answer(4)
-	stream.want("[failed: no model]\nx\n[failed: the program broke down: as the script says]\n")
+	stream.want("[failed: no model]\nx\n[failed: the program panicked: as the script says]\n")
 	d.equal("transcript", d.transcript("1"), strings.Join([]string{
 		"system created bob plans for today",
 		"user bob say good ;say morning;cost 7", "assistant alice good morning done",
 		`user bob {"a":[1,"say yes;"]}`, "assistant alice done",
 		"user bob fail no model", "assistant alice failed no model",
-		"user bob say x;panic", "assistant alice x failed the program broke down: as the script says", "",
+		"user bob say x;panic", "assistant alice x failed the program panicked: as the script says", "",
 	}, "\n"))
 	s := d.status("1")
 	if s.State != "idle" || s.Title != "plans for today" || s.Prompts != 4 || s.Cost != 7 || s.Ends == "" {

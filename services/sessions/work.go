@@ -103,7 +103,7 @@ func (s *Service) run(ctx context.Context, t Turn, a *Answer) (cost budget.Micro
 	defer func() {
 		if p := recover(); p != nil {
 			slog.Error("panic in an answer", "agent", s.opts.Name, "session", t.Session, "panic", p, "stack", string(debug.Stack()))
-			err = fsys.E(fsys.Internal, fmt.Sprintf("the program broke down: %v", p))
+			err = fsys.E(fsys.Internal, fmt.Sprintf("the program panicked: %v", p))
 		}
 	}()
 	if ctx.Err() != nil {

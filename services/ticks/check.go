@@ -79,7 +79,7 @@ func CheckSchedule(ctx context.Context, st store.Updater, r *check.Report, agent
 		}
 		agent, key := p.Key[len(keyOf):], string(p.Value)
 		if !agents[agent] {
-			r.Mend(fmt.Sprintf("the schedule has agent %s, which is not there", agent), "takes it out", check.Delete(st, p.Key, key))
+			r.Mend(fmt.Sprintf("the schedule has agent %s, which is not there", agent), "removes it", check.Delete(st, p.Key, key))
 			index.Want[key] = []byte{}
 			continue
 		}

@@ -167,10 +167,10 @@ func (b base) store(tx *store.Tx) (changed bool, err error) {
 func (b base) damaged(key string) error {
 	where := b.where(key)
 	if b.d.tellOnce(key) {
-		slog.Error("a record in the database is damaged", "file", b.d.path, "key", key, "of", where)
+		slog.Error("damaged record in the database", "file", b.d.path, "key", key, "of", where)
 	}
 	return &fsys.Error{Code: fsys.Internal, Err: store.ErrDamaged,
-		Reason: fmt.Sprintf("what the database has of %s is damaged, at the key %.200q: its bytes are not those that were stored; put back a backup that has it, agentd fsck names all that is damaged", where, key)}
+		Reason: fmt.Sprintf("the database record of %s is damaged, at the key %.200q: its bytes are not those that were stored; restore it from a backup (agentd fsck lists all damage)", where, key)}
 }
 
 // where names the file that key belongs to, as far as is known.

@@ -62,7 +62,7 @@ func (d *DB) wake() {
 	}
 }
 
-var errGaveUp = fsys.E(fsys.Internal, "the program gave up while it changed the database, and nothing was changed")
+var errGaveUp = fsys.E(fsys.Internal, "the goroutine of a transaction exited, and the transaction was rolled back")
 
 // withdraw takes r from the queue, if it is still there.
 func (d *DB) withdraw(r *request) bool {
@@ -208,7 +208,7 @@ func (b *batch) run(r *request, committed base) (changed bool, err error) {
 
 // breaks makes err the end of all writing.
 func (d *DB) breaks(err error) error {
-	err = fsys.Wrap(fsys.Unavailable, "nothing more is written until the daemon has been restarted, because writing failed", err)
+	err = fsys.Wrap(fsys.Unavailable, "a write failed, so nothing more is written until the daemon is restarted", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.broken == nil {

@@ -164,7 +164,7 @@ func (d *DB) check(tx *bbolt.Tx) error {
 }
 
 func damaged(path, how string) error {
-	return fsys.E(fsys.Unavailable, fmt.Sprintf("the file %s is not a whole database of this program (%s): put a copy of it back, or move it away to start with an empty one; it was not changed", path, how))
+	return fsys.E(fsys.Unavailable, fmt.Sprintf("the file %s is not a complete agentd database (%s): restore it from a backup, or move it away to start with an empty one; it was not changed", path, how))
 }
 
 // create makes an empty database at path. It appears there whole or not at

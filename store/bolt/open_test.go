@@ -114,7 +114,7 @@ func TestDamaged(t *testing.T) {
 				d.Close()
 			}
 			reason := fsys.ReasonOf(err)
-			if fsys.CodeOf(err) != fsys.Unavailable || !strings.Contains(reason, path) || !strings.Contains(reason, "put a copy of it back, or move it away") {
+			if fsys.CodeOf(err) != fsys.Unavailable || !strings.Contains(reason, path) || !strings.Contains(reason, "restore it from a backup, or move it away") {
 				t.Errorf("got %v, want Unavailable and what to do about %s", err, path)
 			}
 			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, content) {
@@ -155,7 +155,7 @@ func TestOtherFormats(t *testing.T) {
 	}{
 		"newer": {func(tx *bbolt.Tx) error {
 			return tx.Bucket([]byte("agent9")).Put([]byte("schema"), []byte("2"))
-		}, fsys.Unsupported, `has version 2, and this daemon knows none above 1`},
+		}, fsys.Unsupported, `has version 2, and this daemon supports versions up to 1`},
 		"another program's": {func(tx *bbolt.Tx) error {
 			return tx.DeleteBucket([]byte("agent9"))
 		}, fsys.Unavailable, "it is a database of another program"},

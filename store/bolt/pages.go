@@ -71,7 +71,7 @@ func (p *pages) check() error {
 		sum := fnv.New64a()
 		sum.Write(meta[:metaSize])
 		if u64(page) != no || page[8] != metaPage || sum.Sum64() != u64(meta[metaSize:]) {
-			p.wrong("page %d, which says where all begins, is not what was written", no)
+			p.wrong("the meta page %d is not what was written", no)
 			continue
 		}
 		if newest == nil || u64(meta[48:]) > u64(newest[48:]) {
@@ -105,7 +105,7 @@ func (p *pages) read(no uint64, depth int) ([]byte, error) {
 		p.bufs = append(p.bufs, make([]byte, p.size))
 	}
 	if no < 2 || no >= p.end {
-		p.wrong("a page leads to page %d, and there is none", no)
+		p.wrong("a page points to page %d, which does not exist", no)
 		return nil, nil
 	}
 	b := p.bufs[depth][:p.size]
@@ -119,7 +119,7 @@ func (p *pages) read(no uint64, depth int) ([]byte, error) {
 	}
 	for n := no; n <= no+more; n++ {
 		if p.seen[n] {
-			p.wrong("two pages lead to page %d", n)
+			p.wrong("two pages point to page %d", n)
 			return nil, nil
 		}
 		p.seen[n] = true

@@ -27,7 +27,7 @@ func (d *DB) stored(meta *bbolt.Bucket) (int, error) {
 	case err != nil || v < 0:
 		return 0, damaged(d.path, fmt.Sprintf("its version is %q", text))
 	case v > d.version():
-		return 0, fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this daemon knows none above %d: "+
+		return 0, fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this daemon supports versions up to %d: "+
 			"use the version of agentd that wrote it, or a newer one; nothing was changed", d.path, v, d.version()))
 	}
 	return v, nil
@@ -45,7 +45,7 @@ func (d *DB) raise() error {
 		return err
 	}
 	if d.opt.ReadOnly {
-		return fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this is about version %d: start agentd on it once, which raises it", d.path, from, d.version()))
+		return fsys.E(fsys.Unsupported, fmt.Sprintf("the database %s has version %d, and this needs version %d: start agentd on it once to upgrade it", d.path, from, d.version()))
 	}
 	err = d.file.Update(func(tx *bbolt.Tx) error {
 		if _, err := tx.CreateBucketIfNotExists(sealedBucket); err != nil {
@@ -53,15 +53,15 @@ func (d *DB) raise() error {
 		}
 		for i := max(from-firstVersion, 0); i < len(d.opt.Steps); i++ {
 			if err := d.step(tx, d.opt.Steps[i]); err != nil {
-				return fsys.Wrap(fsys.Internal, fmt.Sprintf("raising it from version %d to %d", firstVersion+i, firstVersion+i+1), err)
+				return fsys.Wrap(fsys.Internal, fmt.Sprintf("upgrading it from version %d to %d", firstVersion+i, firstVersion+i+1), err)
 			}
 		}
 		return tx.Bucket(metaBucket).Put(schemaKey, []byte(strconv.Itoa(d.version())))
 	})
 	if err != nil {
-		return fsys.Wrap(fsys.Unavailable, fmt.Sprintf("the database %s could not be made one of this version, and was not changed", d.path), err)
+		return fsys.Wrap(fsys.Unavailable, fmt.Sprintf("the database %s could not be upgraded, and was not changed", d.path), err)
 	}
-	slog.Info("the database was raised", "file", d.path, "from", from, "to", d.version())
+	slog.Info("database upgraded", "file", d.path, "from", from, "to", d.version())
 	return nil
 }
 

@@ -47,7 +47,7 @@ func TestRaise(t *testing.T) {
 
 	_, err = bolt.OpenWith(path, bolt.Options{Steps: two, ReadOnly: true})
 	require.Equal(t, fsys.Unsupported, fsys.CodeOf(err))
-	require.Contains(t, fsys.ReasonOf(err), "has version 1, and this is about version 2")
+	require.Contains(t, fsys.ReasonOf(err), "has version 1, and this needs version 2")
 
 	broken := append(two, func(ctx context.Context, tx store.Store) error {
 		if err := tx.Put(ctx, "k", []byte("lost")); err != nil {
@@ -71,7 +71,7 @@ func TestRaise(t *testing.T) {
 	for range 2 {
 		_, err = bolt.OpenWith(path, bolt.Options{Steps: two})
 		require.Equal(t, fsys.Unsupported, fsys.CodeOf(err))
-		require.Contains(t, fsys.ReasonOf(err), "has version 3, and this daemon knows none above 2")
+		require.Contains(t, fsys.ReasonOf(err), "has version 3, and this daemon supports versions up to 2")
 	}
 }
 

@@ -95,7 +95,7 @@ func (r *Report) Unmendable(do string) {
 }
 
 // FromBackup is what can be done about a record that is gone or unreadable.
-const FromBackup = "put back a backup that has it"
+const FromBackup = "restore it from a backup"
 
 // Delete is the fix that takes keys away.
 func Delete(st store.Updater, keys ...string) Fix {
@@ -188,14 +188,14 @@ func (x Index) Check(ctx context.Context, st store.Updater, r *Report) error {
 		want, ok := x.Want[p.Key]
 		switch {
 		case !ok:
-			r.Mend(fmt.Sprintf("%s has %s %s, which does not belong there", x.What, x.Of, name(p.Key)), "takes it out", Delete(st, p.Key))
+			r.Mend(fmt.Sprintf("%s has %s %s, which does not belong there", x.What, x.Of, name(p.Key)), "removes it", Delete(st, p.Key))
 		case string(want) != string(p.Value):
-			r.Mend(fmt.Sprintf("%s says of %s %s what its record does not", x.What, x.Of, name(p.Key)), "writes what the record says", Put(st, p.Key, want))
+			r.Mend(fmt.Sprintf("%s disagrees with the record of %s %s", x.What, x.Of, name(p.Key)), "corrects it from the record", Put(st, p.Key, want))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(x.Want)) {
 		if !have[key] {
-			r.Mend(fmt.Sprintf("%s lacks %s %s", x.What, x.Of, name(key)), "puts it in", Put(st, key, x.Want[key]))
+			r.Mend(fmt.Sprintf("%s lacks %s %s", x.What, x.Of, name(key)), "adds it", Put(st, key, x.Want[key]))
 		}
 	}
 	return nil

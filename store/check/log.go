@@ -26,7 +26,7 @@ func Log(ctx context.Context, st store.Updater, r *Report, what string, each fun
 		r.Lost(fmt.Sprintf("of %s only the first %d of %d bytes are there", what, state.Whole, state.Size), FromBackup)
 	}
 	if len(state.Stray) > 0 {
-		r.Mend(fmt.Sprintf("%s has blocks behind its end", what), "deletes them", Delete(st, state.Stray...))
+		r.Mend(fmt.Sprintf("%s has blocks past its end", what), "deletes them", Delete(st, state.Stray...))
 	}
 	if state.Whole < state.Size || each == nil {
 		return state.Whole == state.Size, nil

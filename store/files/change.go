@@ -80,7 +80,7 @@ func (c *change) add(parent uint64, name string, rec inode) (uint64, error) {
 		return 0, err
 	}
 	if c.use.Entries >= c.tree.opt.MaxEntries {
-		return 0, fsys.E(fsys.NoSpace, "there are as many files here as there may be")
+		return 0, fsys.E(fsys.NoSpace, "the limit on the number of files here is reached")
 	}
 	c.use.Entries++
 	c.use.Last++
@@ -138,10 +138,10 @@ func (c *change) grow(from, to int64) error {
 	case to > c.tree.opt.MaxFile:
 		return tooLarge
 	case c.use.Bytes+to-from > c.tree.opt.MaxBytes:
-		return fsys.E(fsys.NoSpace, "the files here have as many bytes as they may have")
+		return fsys.E(fsys.NoSpace, "the limit on the total size of the files here is reached")
 	}
 	c.use.Bytes += to - from
 	return nil
 }
 
-var tooLarge = fsys.E(fsys.TooLarge, "the file would be larger than a file may be here")
+var tooLarge = fsys.E(fsys.TooLarge, "the file would exceed the size limit for files here")

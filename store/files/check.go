@@ -62,7 +62,7 @@ func (a *audit) load(ctx context.Context) error {
 		}
 		ino, _ := parseIno(p.Key[len(orphans):])
 		if _, ok := a.inodes[ino]; !ok {
-			a.r.Mend(fmt.Sprintf("file number %d is marked as removed while it was open, and is not there", ino), "takes the mark away", check.Delete(a.st, p.Key))
+			a.r.Mend(fmt.Sprintf("file number %d is marked as removed while it was open, and does not exist", ino), "removes the mark", check.Delete(a.st, p.Key))
 			continue
 		}
 		a.orphans[ino] = true
@@ -101,19 +101,19 @@ func (a *audit) checkEntries(ctx context.Context) error {
 			if e.Dir {
 				made.Perm, made.Size = 0o755, 0
 			}
-			a.r.Mend(fmt.Sprintf("%s is in its directory, and has no record of its own", name),
-				fmt.Sprintf("makes one, for the %d bytes that there are of it", made.Size), check.Put(a.st, inodeKey(e.Ino), made.pack()))
+			a.r.Mend(fmt.Sprintf("%s is in its directory, and has no record", name),
+				fmt.Sprintf("creates one for the %d bytes that exist", made.Size), check.Put(a.st, inodeKey(e.Ino), made.pack()))
 			a.inodes[e.Ino] = made
 		case twice && (rec.Parent != in || rec.Name != name):
-			a.r.Mend(fmt.Sprintf("%s is the same file as %s", name, other.name), "leaves it the name that its record has", check.Delete(a.st, key))
+			a.r.Mend(fmt.Sprintf("%s is the same file as %s", name, other.name), "keeps the name in its record", check.Delete(a.st, key))
 			continue
 		case twice:
-			a.r.Mend(fmt.Sprintf("%s is the same file as %s", other.name, name), "leaves it the name that its record has", check.Delete(a.st, other.key))
+			a.r.Mend(fmt.Sprintf("%s is the same file as %s", other.name, name), "keeps the name in its record", check.Delete(a.st, other.key))
 		case rec.Parent != in || rec.Name != name:
 			rec.Parent, rec.Name = in, name
-			a.r.Mend(fmt.Sprintf("the record of %s says that it is called otherwise, or is elsewhere", name), "writes what its directory says", check.Put(a.st, inodeKey(e.Ino), rec.pack()))
+			a.r.Mend(fmt.Sprintf("the record of %s has another name or directory", name), "corrects the record from the directory", check.Put(a.st, inodeKey(e.Ino), rec.pack()))
 		case rec.Dir != e.Dir:
-			a.r.Mend(fmt.Sprintf("its directory takes %s for something else than it is", name), "writes what its record says", check.Put(a.st, key, (&entry{e.Ino, rec.Dir}).pack()))
+			a.r.Mend(fmt.Sprintf("its directory has the wrong type for %s", name), "corrects the directory from the record", check.Put(a.st, key, (&entry{e.Ino, rec.Dir}).pack()))
 		}
 		a.entries[e.Ino] = entryAt{in, name, key}
 	}
@@ -182,7 +182,7 @@ func (a *audit) checkBlocks(ctx context.Context) error {
 	for _, ino := range slices.Sorted(maps.Keys(a.ends)) {
 		rec, ok := a.inodes[ino]
 		if end := a.ends[ino]; ok && end > rec.Size {
-			a.r.Mend(fmt.Sprintf("the file %s has %d bytes, and content up to %d", rec.Name, rec.Size, end), "drops what lies behind its end", func(ctx context.Context) error {
+			a.r.Mend(fmt.Sprintf("the file %s has %d bytes, and content up to %d", rec.Name, rec.Size, end), "drops the content past its end", func(ctx context.Context) error {
 				return a.st.Update(ctx, func(tx store.Store) error {
 					return (&change{ctx: ctx, tx: tx}).cut(ino, end, rec.Size)
 				})
@@ -199,7 +199,7 @@ func (a *audit) checkMarks(ctx context.Context) error {
 		}
 		ino, _ := parseIno(p.Key[len(untold):])
 		if rec, ok := a.inodes[ino]; !ok || rec.Parent == 0 {
-			a.r.Mend(fmt.Sprintf("file number %d is marked as written and not told of, and is not there", ino), "takes the mark away", check.Delete(a.st, p.Key))
+			a.r.Mend(fmt.Sprintf("file number %d is marked as written and not yet reported, and does not exist", ino), "removes the mark", check.Delete(a.st, p.Key))
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (a *audit) checkUsage(ctx context.Context) error {
 	}
 	if u != should {
 		a.r.Mend(fmt.Sprintf("%d files with %d bytes are counted, up to number %d, and there are %d with %d, up to number %d", u.Entries, u.Bytes, u.Last, should.Entries, should.Bytes, should.Last),
-			"counts them anew", check.PutJSON(a.st, usageKey, should))
+			"counts them again", check.PutJSON(a.st, usageKey, should))
 	}
 	return nil
 }

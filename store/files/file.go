@@ -73,7 +73,7 @@ func (f *file) ready(ctx context.Context, h *handle, flag fsys.Flag) error {
 
 func checkFlag(flag fsys.Flag) error {
 	if flag&(fsys.Read|fsys.Write) == 0 || flag&(fsys.Trunc|fsys.Append) != 0 && flag&fsys.Write == 0 {
-		return fsys.E(fsys.Invalid, "open is for reading, writing or both, and only a writer truncates or appends")
+		return fsys.E(fsys.Invalid, "a file must be opened for reading, writing or both, and only a writer can truncate or append")
 	}
 	return nil
 }

@@ -120,14 +120,14 @@ func (rec *inode) info(ino uint64) fsys.Info {
 
 func (rec *inode) mayWrite() error {
 	if rec.Perm&0o222 == 0 {
-		return fsys.E(fsys.Permission, "its permissions say read-only")
+		return fsys.E(fsys.Permission, "its permissions make it read-only")
 	}
 	return nil
 }
 
 func (rec *inode) mayRead() error {
 	if rec.Perm&0o444 == 0 {
-		return fsys.E(fsys.Permission, "its permissions say that it cannot be read")
+		return fsys.E(fsys.Permission, "its permissions forbid reading it")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (s *Stage) Close() error {
 	return nil
 }
 
-var errOver = fsys.E(fsys.Unavailable, "what these changes were part of is over")
+var errOver = fsys.E(fsys.Unavailable, "these changes were already committed or dropped")
 
 func (s *Stage) check() error {
 	s.mu.RLock()
@@ -145,7 +145,7 @@ func (s *Stage) apply(changes iter.Seq2[string, []byte]) error {
 		size += int64(len(key) + len(value))
 	}
 	if size > s.limit && size > s.size {
-		return fsys.E(fsys.NoSpace, fmt.Sprintf("the changes that are held back are more than %d bytes", s.limit))
+		return fsys.E(fsys.NoSpace, fmt.Sprintf("the staged changes exceed %d bytes", s.limit))
 	}
 	if s.over {
 		return errOver

@@ -128,10 +128,10 @@ func (t *tree) SetAttr(cancel <-chan struct{}, input *gofuse.SetAttrIn, out *gof
 
 func (t *tree) setattr(ctx context.Context, node fsys.Node, input *gofuse.SetAttrIn) error {
 	if uid, ok := input.GetUID(); ok && uid != t.owner.Uid {
-		return fsys.E(fsys.Permission, "files cannot be given away")
+		return fsys.E(fsys.Permission, "the owner of a file cannot be changed")
 	}
 	if gid, ok := input.GetGID(); ok && gid != t.owner.Gid {
-		return fsys.E(fsys.Permission, "files cannot be given away")
+		return fsys.E(fsys.Permission, "the owner of a file cannot be changed")
 	}
 	if size, ok := input.GetSize(); ok {
 		if err := fsys.Truncate(ctx, node, int64(size)); err != nil {

@@ -163,7 +163,7 @@ func Unmount(dir string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNotMounted):
-		return fsys.E(fsys.Invalid, "nothing of agent9 is mounted at "+dir)
+		return fsys.E(fsys.Invalid, "agent9 is not mounted at "+dir)
 	default:
 		return fsys.Wrap(fsys.Busy, "a program still uses "+dir+", or has it as its working directory", err)
 	}

@@ -22,7 +22,7 @@ func mountPoint(dir string) (string, error) {
 	}
 	if ours, known := mountedAt(dir); ours && known {
 		if _, err := os.Stat(dir); !errors.Is(err, syscall.ENOTCONN) {
-			return "", fsys.E(fsys.Exist, "something of agent9 is mounted at "+dir+" already")
+			return "", fsys.E(fsys.Exist, "agent9 is already mounted at "+dir)
 		}
 		if err := detachLazily(dir); err != nil {
 			return "", fsys.Wrap(fsys.Busy, "the program that served "+dir+" is gone, but it is still mounted", err)

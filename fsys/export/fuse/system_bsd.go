@@ -35,5 +35,5 @@ func abort(string, uint64) {}
 
 // whyNot explains why a mount failed.
 func whyNot(err error) error {
-	return fsys.Wrap(fsys.Unavailable, "cannot mount; is macFUSE, or the module fusefs, there", err)
+	return fsys.Wrap(fsys.Unavailable, "cannot mount; is macFUSE or the fusefs module installed", err)
 }

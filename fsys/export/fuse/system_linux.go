@@ -49,7 +49,7 @@ func fusermount() (path string, err error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("only root can, unless fusermount3 is there: install fuse3")
+	return "", errors.New("only root can mount without fusermount3: install fuse3")
 }
 
 // mountedAt reports whether a tree of this package is at dir, if that is known.

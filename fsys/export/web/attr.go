@@ -18,7 +18,7 @@ func (s *Session) perm(or fs.FileMode) (perm fs.FileMode, given bool, err error)
 	}
 	n, err := strconv.ParseUint(text, 8, 32)
 	if err != nil || fs.FileMode(n)&^fs.ModePerm != 0 {
-		return 0, false, fsys.E(fsys.Invalid, "perm is permissions in octal such as 640")
+		return 0, false, fsys.E(fsys.Invalid, "perm must be octal permissions such as 640")
 	}
 	return fs.FileMode(n), true, nil
 }
@@ -36,12 +36,12 @@ func (s *Session) setAttr() error {
 	if text := s.R.URL.Query().Get("mtime"); text != "" {
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return fsys.E(fsys.Invalid, "mtime is a time such as 2030-01-31T12:00:00Z")
+			return fsys.E(fsys.Invalid, "mtime must be a time such as 2030-01-31T12:00:00Z")
 		}
 		set.ModTime = &at
 	}
 	if set == (fsys.Attr{}) {
-		return fsys.E(fsys.Invalid, "nothing is to be set")
+		return fsys.E(fsys.Invalid, "there is nothing to set; give perm or mtime")
 	}
 	if err := s.noBody(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 // put makes the body the file. What came only in part changes nothing.
 func (s *Session) put() error {
 	if s.slash {
-		return fsys.E(fsys.IsDir, "a directory is made with MKCOL")
+		return fsys.E(fsys.IsDir, "use MKCOL to create a directory")
 	}
 	perm, _, err := s.perm(0o644)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Session) patch() error {
 	if at := s.R.URL.Query().Get("offset"); at != "" {
 		var err error
 		if off, err = strconv.ParseInt(at, 10, 64); err != nil || off < 0 {
-			return fsys.E(fsys.Invalid, "an offset is a number of bytes, not "+shortened(at))
+			return fsys.E(fsys.Invalid, "an offset must be a number of bytes, not "+shortened(at))
 		}
 		flag = fsys.Write
 	}
@@ -131,7 +131,7 @@ func (s *Session) writable() error {
 	case info.Kind != fsys.Directory:
 		return fsys.NotDir
 	case info.Perm&0o222 == 0:
-		return fsys.E(fsys.Permission, "nothing can be made in this directory")
+		return fsys.E(fsys.Permission, "nothing can be created in this directory")
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (s *Session) mkdir() error {
 func (s *Session) move() error {
 	u, err := url.Parse(s.R.Header.Get("Destination"))
 	if err != nil || u.Path == "" {
-		return fsys.E(fsys.Invalid, "MOVE needs a header Destination with the new path")
+		return fsys.E(fsys.Invalid, "MOVE needs a Destination header with the new path")
 	}
 	if u.Host != "" && u.Host != s.R.Host {
 		return failed(http.StatusBadGateway, fsys.CrossDir, "Destination is on another server")
@@ -220,7 +220,7 @@ func (s *Session) move() error {
 	}
 	last := len(to) - 1
 	if len(to) == 0 || len(to) != len(s.Path) || !slices.Equal(to[:last], s.Path[:last]) {
-		return fsys.E(fsys.CrossDir, "a file is renamed in its own directory only")
+		return fsys.E(fsys.CrossDir, "a file can be renamed only within its directory")
 	}
 	return s.rename(to[last])
 }
@@ -286,9 +286,9 @@ func (s *Session) condition(info fsys.Info, exists bool) error {
 	return nil
 }
 
-const unseen = "the file is not the one that If-Match names; read it again"
+const unseen = "the file has changed since the version that If-Match names; read it again"
 
-var unwanted = failed(http.StatusPreconditionFailed, fsys.Exist, "the file exists, and If-None-Match does not want it to")
+var unwanted = failed(http.StatusPreconditionFailed, fsys.Exist, "the file exists, and If-None-Match requires that it does not")
 
 var turnSeed = maphash.MakeSeed()
 

@@ -167,7 +167,7 @@ func (f *Frame) flags() (flag fsys.Flag, create bool, err error) {
 		case 'c':
 			create = true
 		default:
-			return 0, false, fsys.E(fsys.Invalid, "mode is made of r w t a c x, not "+shortened(f.Mode))
+			return 0, false, fsys.E(fsys.Invalid, "mode must consist of the letters r w t a c x, not "+shortened(f.Mode))
 		}
 	}
 	if f.Mode == "" {

@@ -209,7 +209,7 @@ func bearerOf(r *http.Request) string {
 func parsePath(u *url.URL) (names []string, slash bool, err error) {
 	path, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok {
-		return nil, false, fsys.E(fsys.Invalid, "a path begins with a slash")
+		return nil, false, fsys.E(fsys.Invalid, "a path must begin with a slash")
 	}
 	if path == "" {
 		return nil, true, nil
@@ -257,7 +257,7 @@ func (s *Server) crossOrigin(w *writer, r *http.Request) bool {
 		return true
 	}
 	if !slices.Contains(s.Origins, origin) {
-		Refuse(w, failed(http.StatusForbidden, fsys.Permission, "pages of "+shortened(origin)+" may not send requests here; agentd --http-cors allows it"))
+		Refuse(w, failed(http.StatusForbidden, fsys.Permission, "pages of "+shortened(origin)+" may not send requests here; agentd --http-cors can allow it"))
 		return false
 	}
 	h := w.Header()

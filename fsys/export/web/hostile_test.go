@@ -162,26 +162,26 @@ func TestSocketMistakes(t *testing.T) {
 	send(t, conn, `{"id":1,"op":"open","path":"/README"}`)
 	next(t, conn)
 	for _, c := range []struct{ frame, want string }{
-		{``, "this is not a frame of JSON"},
-		{`[]`, "this is not a frame of JSON"},
-		{`{"id":2,"op":"stat","pth":"/"}`, "this is not a frame of JSON"},
-		{`{"id":"two"}`, "this is not a frame of JSON"},
-		{`{"id":2}`, "there is no op"},
-		{`{"id":2,"op":"launch"}`, "there is no op"},
+		{``, "the message is not a JSON frame"},
+		{`[]`, "the message is not a JSON frame"},
+		{`{"id":2,"op":"stat","pth":"/"}`, "the message is not a JSON frame"},
+		{`{"id":"two"}`, "the message is not a JSON frame"},
+		{`{"id":2}`, "unknown op"},
+		{`{"id":2,"op":"launch"}`, "unknown op"},
 		{`{"id":2,"op":"read"}`, "read needs a file"},
 		{`{"id":2,"op":"read","file":99}`, `"bad-handle"`},
-		{`{"id":1,"op":"open","path":"/README"}`, "a file of this number is open"},
+		{`{"id":1,"op":"open","path":"/README"}`, "this file number is in use"},
 		{`{"id":2,"op":"read","file":1,"offset":-1}`, `"invalid"`},
 		{`{"id":2,"op":"write","file":1,"data":"x"}`, `"bad-handle"`},
 		{`{"id":2,"op":"write","file":1,"base64":"?"}`, `"invalid"`},
-		{`{"id":2,"op":"open","path":"/README","mode":"rq"}`, "mode is made of"},
+		{`{"id":2,"op":"open","path":"/README","mode":"rq"}`, "mode must consist of"},
 		{`{"id":2,"op":"stat","path":"/../README"}`, "a name cannot be"},
 		{`{"id":2,"op":"stat","path":"/agents//alice"}`, "a name cannot be empty"},
 		{`{"id":2,"op":"stat","path":"/README\u0000"}`, "a name cannot contain"},
 		{`{"id":2,"op":"mkdir"}`, `"forbidden"`},
 		{`{"id":2,"op":"rename","path":"/goals","to":"a/b"}`, "a name cannot contain"},
 		{`{"id":2,"op":"truncate","path":"/goals","size":-1}`, `"is-directory"`},
-		{`{"id":2,"op":"setattr","path":"/goals","mtime":"soon"}`, "mtime is a time"},
+		{`{"id":2,"op":"setattr","path":"/goals","mtime":"soon"}`, "mtime must be a time"},
 		{`{"id":2,"op":"credit","of":1}`, ""}, // of what has ended
 		{`{"id":2,"op":"read","file":1,"count":-5}`, `hello`},
 		{`{"id":2,"op":"read","file":1,"count":9000000000}`, `hello`},
@@ -197,7 +197,7 @@ func TestSocketMistakes(t *testing.T) {
 	if err := conn.Write(t.Context(), websocket.MessageBinary, []byte(`{"id":2,"op":"stat","path":"/"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := next(t, conn); !strings.Contains(got, "this is not a frame of JSON") {
+	if got := next(t, conn); !strings.Contains(got, "the message is not a JSON frame") {
 		t.Errorf("a binary frame: %s", got)
 	}
 	conn.Write(t.Context(), websocket.MessageText, make([]byte, 2<<20+1))

@@ -48,7 +48,7 @@ func (s *Session) get() error {
 	case s.R.Method == http.MethodHead && (info.Kind != fsys.File || info.Size == 0):
 		return s.head(info)
 	case fsys.Takes(node):
-		return failed(http.StatusMethodNotAllowed, fsys.Unsupported, "reading this takes something away, which GET must not: use POST with an empty body")
+		return failed(http.StatusMethodNotAllowed, fsys.Unsupported, "reading this file consumes data, which GET must not do; use POST with an empty body")
 	case info.Kind == fsys.Stream && watch:
 		return s.watch(ctx, node, info)
 	case info.Kind == fsys.Stream:
@@ -208,7 +208,7 @@ func (s *Session) readAll(ctx context.Context, h fsys.Handle) ([]byte, error) {
 		case err != nil:
 			return b, err
 		case len(b) > maxSnapshot:
-			return b, fsys.E(fsys.TooLarge, "this is too long to be read at once")
+			return b, fsys.E(fsys.TooLarge, "this is too long to read at once")
 		}
 	}
 }
@@ -306,10 +306,10 @@ func (s *Session) offset(info fsys.Info) (int64, error) {
 	}
 	off, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || off < 0 {
-		return 0, fsys.E(fsys.Invalid, "an offset is a number of bytes, not "+shortened(text))
+		return 0, fsys.E(fsys.Invalid, "an offset must be a number of bytes, not "+shortened(text))
 	}
 	if off > info.Size {
-		return 0, failed(http.StatusRequestedRangeNotSatisfiable, fsys.Invalid, "the stream has no byte "+strconv.FormatInt(off, 10)+"; begin without an offset")
+		return 0, failed(http.StatusRequestedRangeNotSatisfiable, fsys.Invalid, "the stream has no byte "+strconv.FormatInt(off, 10)+"; start without an offset")
 	}
 	return off, nil
 }
@@ -323,7 +323,7 @@ type follower struct {
 }
 
 // errWaited says that nothing came for as long as the reader wanted to wait.
-var errWaited = fsys.E(fsys.Timeout, "nothing came in time")
+var errWaited = fsys.E(fsys.Timeout, "no data arrived in time")
 
 // read reads into the empty buf.
 func (f *follower) read(ctx context.Context) (int, error) {

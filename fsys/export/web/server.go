@@ -107,7 +107,7 @@ type Server struct {
 }
 
 // errEnding is why what is under way ends when the server does.
-var errEnding = fsys.E(fsys.Unavailable, "the daemon is ending")
+var errEnding = fsys.E(fsys.Unavailable, "the daemon is shutting down")
 
 func (s *Server) init() {
 	s.once.Do(func() {
@@ -230,7 +230,7 @@ func (s *Server) enter(by string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.callers[by] >= s.MaxRequests {
-		return fsys.E(fsys.Busy, "too many requests of yours are under way; try again when some have ended")
+		return fsys.E(fsys.Busy, "you have too many requests in progress; try again when some have ended")
 	}
 	s.callers[by]++
 	return nil

@@ -169,7 +169,7 @@ func (s *Session) Walk(ctx context.Context, path ...string) (n fsys.Node, err er
 // parent finds the directory of the file that the request is about.
 func (s *Session) parent(ctx context.Context) (dir fsys.Node, name string, err error) {
 	if len(s.Path) == 0 {
-		return nil, "", fsys.E(fsys.Permission, "the root cannot be made, renamed or removed")
+		return nil, "", fsys.E(fsys.Permission, "the root cannot be created, renamed or removed")
 	}
 	last := len(s.Path) - 1
 	dir, err = s.Walk(ctx, s.Path[:last]...)
@@ -214,9 +214,9 @@ func (s *Session) Body() ([]byte, error) {
 func (s *Session) cutShort(err error) error {
 	s.W.Header().Set("Connection", "close")
 	if code := fsys.CodeOf(err); code == fsys.Timeout {
-		return failed(http.StatusRequestTimeout, fsys.Timeout, "the body of the request did not come in time")
+		return failed(http.StatusRequestTimeout, fsys.Timeout, "the request body did not arrive in time")
 	}
-	return fsys.E(fsys.Canceled, "the body of the request did not come whole")
+	return fsys.E(fsys.Canceled, "the request body was cut short")
 }
 
 // minRate is how many bytes of a body come in a second, at least: a client that
@@ -235,7 +235,7 @@ func (s *Server) patience(began time.Time, there int) time.Time {
 
 func (s *Session) tooLarge() error {
 	s.W.Header().Set("Connection", "close")
-	return fsys.E(fsys.TooLarge, "the body of a request is longer than this server takes")
+	return fsys.E(fsys.TooLarge, "the request body is longer than this server accepts")
 }
 
 // Keep takes account of n bytes that the request makes the daemon keep, and
@@ -290,7 +290,7 @@ func (s *Session) Wait() (wait time.Duration, given bool, err error) {
 	}
 	wait, err = time.ParseDuration(text)
 	if err != nil || wait < 0 {
-		return 0, false, fsys.E(fsys.Invalid, "wait is a time with its unit, such as 5s or 500ms, not "+shortened(text))
+		return 0, false, fsys.E(fsys.Invalid, "wait must be a duration such as 5s or 500ms, not "+shortened(text))
 	}
 	return wait, true, nil
 }

@@ -134,7 +134,7 @@ func (k *socket) serve(ctx context.Context) {
 		d.DisallowUnknownFields()
 		if err := d.Decode(&f); err != nil || kind != websocket.MessageText {
 			k.s.Part.Give(share.Data, int64(cap(text)))
-			k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "this is not a frame of JSON"))
+			k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "the message is not a JSON frame"))
 			continue
 		}
 		if f.Op == "cancel" || f.Op == "credit" {
@@ -200,7 +200,7 @@ func (k *socket) control(f Frame) {
 	case f.Op == "cancel":
 		r.cancel()
 	case r.credit == nil || f.Credit <= 0:
-		k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "credit is a number of bytes for a watch"))
+		k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "credit must be a number of bytes for a watch"))
 	default:
 		r.credit.give(f.Credit)
 	}
@@ -228,7 +228,7 @@ func (k *socket) start(ctx context.Context, f Frame, size int64) {
 	}
 	if taken {
 		release()
-		k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "a request with this id is under way"))
+		k.answer(Frame{ID: f.ID}, fsys.E(fsys.Invalid, "a request with this id is in progress"))
 		return
 	}
 	k.work.Go(func() {
@@ -319,7 +319,7 @@ func (k *socket) perform(ctx context.Context, f Frame, r *running) (Frame, error
 	case "mkdir", "rename":
 		return k.useParent(ctx, f)
 	}
-	return Frame{}, fsys.E(fsys.Invalid, "there is no op "+shortened(f.Op))
+	return Frame{}, fsys.E(fsys.Invalid, "unknown op "+shortened(f.Op))
 }
 
 func (k *socket) walk(ctx context.Context, names []string) (n fsys.Node, err error) {
@@ -339,7 +339,7 @@ func (k *socket) parent(ctx context.Context, f Frame) (dir fsys.Node, name strin
 		return nil, "", err
 	}
 	if len(names) == 0 {
-		return nil, "", fsys.E(fsys.Permission, "the root cannot be made or renamed")
+		return nil, "", fsys.E(fsys.Permission, "the root cannot be created or renamed")
 	}
 	last := len(names) - 1
 	dir, err = k.walk(ctx, names[:last])
@@ -393,7 +393,7 @@ func (k *socket) keep(id int64, n fsys.Node, h fsys.Handle, kind fsys.Kind) erro
 	defer k.mu.Unlock()
 	switch _, taken := k.files[id]; {
 	case taken:
-		return fsys.E(fsys.Invalid, "a file of this number is open")
+		return fsys.E(fsys.Invalid, "this file number is in use")
 	case len(k.files) >= maxFiles:
 		return fsys.E(fsys.Busy, "too many files are open; close some")
 	}
@@ -416,7 +416,7 @@ func (k *socket) file(f Frame, forget bool) (opened, error) {
 	defer k.mu.Unlock()
 	o, ok := k.files[*f.File]
 	if !ok {
-		return o, fsys.E(fsys.BadHandle, "no file of this number is open")
+		return o, fsys.E(fsys.BadHandle, "no file with this number is open")
 	}
 	if forget {
 		delete(k.files, *f.File)
@@ -542,7 +542,7 @@ func (k *socket) usePath(ctx context.Context, f Frame) (Frame, error) {
 		if f.MTime != "" {
 			at, err := time.Parse(time.RFC3339Nano, f.MTime)
 			if err != nil {
-				return Frame{}, fsys.E(fsys.Invalid, "mtime is a time such as 2030-01-31T12:00:00Z")
+				return Frame{}, fsys.E(fsys.Invalid, "mtime must be a time such as 2030-01-31T12:00:00Z")
 			}
 			set.ModTime = &at
 		}

@@ -162,7 +162,7 @@ func killGroup(pid int) error {
 func failure(state *os.ProcessState, said string, err error) error {
 	how := fmt.Sprintf("the command ended with status %d", state.ExitCode())
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		how = "the command was ended by the signal " + ws.Signal().String()
+		how = "the command was killed by signal " + ws.Signal().String()
 	}
 	if said != "" {
 		how += ": " + said

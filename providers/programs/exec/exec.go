@@ -203,7 +203,7 @@ func failure(state *os.ProcessState, err error) error {
 	ws, _ := state.Sys().(syscall.WaitStatus)
 	switch {
 	case ws.Signaled():
-		return &programs.Failure{Kind: programs.Killed, Reason: "the command was ended by the signal " + ws.Signal().String()}
+		return &programs.Failure{Kind: programs.Killed, Reason: "the command was killed by signal " + ws.Signal().String()}
 	case !state.Success():
 		return &programs.Failure{Kind: programs.Failed, Reason: fmt.Sprintf("the command ended with status %d", state.ExitCode())}
 	case err != nil:

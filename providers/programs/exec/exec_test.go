@@ -138,7 +138,7 @@ func TestHowACommandEnds(t *testing.T) {
 	}{
 		{"echo one; echo two >&2", "one\ntwo\n", "", ""},
 		{"exit 3", "", programs.Failed, "the command ended with status 3"},
-		{"kill -KILL $$", "", programs.Killed, "the command was ended by the signal killed"},
+		{"kill -KILL $$", "", programs.Killed, "the command was killed by signal killed"},
 		{"head -c 0; exec <&-; echo deaf", "deaf\n", "", ""},
 		{"pwd >here; cat here | wc -l | tr -d ' '", "1\n", "", ""},
 	} {

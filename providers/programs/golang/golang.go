@@ -32,7 +32,7 @@ func (p program) Run(ctx context.Context, t programs.Trigger, env programs.Env) 
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Error("panic in an agent's program", "agent", t.Agent, "panic", r, "stack", string(debug.Stack()))
-			err = &programs.Failure{Kind: programs.Failed, Reason: fmt.Sprintf("the program broke down: %v", r)}
+			err = &programs.Failure{Kind: programs.Failed, Reason: fmt.Sprintf("the program panicked: %v", r)}
 		}
 	}()
 	if t.Cause != programs.Asked {
@@ -41,5 +41,5 @@ func (p program) Run(ctx context.Context, t programs.Trigger, env programs.Env) 
 	if a, ok := p.agent.(programs.Answerer); ok {
 		return out, a.Answer(ctx, env.NS, t, env.Output)
 	}
-	return out, &programs.Failure{Kind: programs.Refused, Reason: "this program answers no prompts"}
+	return out, &programs.Failure{Kind: programs.Refused, Reason: "this program does not answer prompts"}
 }

@@ -51,7 +51,7 @@ func TestPrograms(t *testing.T) {
 
 func TestPanicIsAFailure(t *testing.T) {
 	_, err := program(t, broken{}).Run(t.Context(), programs.Trigger{Cause: programs.Manual}, programs.Env{})
-	if err == nil || err.Error() != "the program broke down: on purpose" {
+	if err == nil || err.Error() != "the program panicked: on purpose" {
 		t.Errorf("a panic is %v", err)
 	}
 }

@@ -112,7 +112,7 @@ func (a *answer) perform(ctx context.Context, env programs.Env) error {
 func (s *service) ask(ctx context.Context, t programs.Trigger, env programs.Env) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.spec.URL, bytes.NewReader(fsys.Line(t)))
 	if err != nil {
-		return nil, failed("the request cannot be made: check the url")
+		return nil, failed("the request is invalid: check the url")
 	}
 	req.Header.Set("Content-Type", "application/json")
 	for name, v := range s.spec.Headers {

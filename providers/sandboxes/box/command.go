@@ -119,7 +119,7 @@ func (c *command) failed(err error) (o sandboxes.Outcome) {
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENOEXEC), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.E2BIG):
 		o.Code = codeCannotRun
 	case errors.As(err, &errno) && errno == syscall.EAGAIN:
-		o.Failure, o.Class = "the sandbox has as many processes as it may have", fsys.Busy.String()
+		o.Failure, o.Class = "the sandbox has reached its limit of processes", fsys.Busy.String()
 		return o
 	default:
 		o.Failure, o.Class = err.Error(), fsys.CodeOf(err).String()

@@ -146,10 +146,10 @@ func (n *node) look() (state, error) {
 		target, err := n.disk.Stat(n.name)
 		switch {
 		case err != nil:
-			s.broken = "this is a link that leads nowhere, or out"
+			s.broken = "this link is dangling, or leads out of the workspace"
 			return s, nil
 		case target.IsDir() && n.within(idOf(target)):
-			s.broken = "this is a link to a directory that it is in"
+			s.broken = "this link leads to a directory that contains it"
 			return s, nil
 		}
 		s.info = target

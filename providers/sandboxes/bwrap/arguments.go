@@ -55,7 +55,7 @@ func (e *engine) system(place folder.Place) (system, error) {
 	s.dir, s.names, s.etc = e.systems[place.Image], nil, []string{"*"}
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return s, fsys.E(fsys.NotExist, "the directory of image "+place.Image+" cannot be read: the operator of this daemon must see to it")
+		return s, fsys.E(fsys.NotExist, "the directory of image "+place.Image+" cannot be read: the operator of this daemon must repair it")
 	}
 	for _, entry := range entries {
 		if !slices.Contains(provided, entry.Name()) {

@@ -65,7 +65,7 @@ var _ folder.Engine = (*engine)(nil)
 func (e *engine) check(spec sandboxes.Spec) error {
 	if spec.Image != "" && spec.Image != thisMachine {
 		if _, ok := e.systems[spec.Image]; !ok {
-			return fsys.E(fsys.NotExist, "there is no image "+spec.Image+" for bubblewrap: the images file lists those that there are, and without one this machine's own programs are used")
+			return fsys.E(fsys.NotExist, "there is no image "+spec.Image+" for bubblewrap: choose one from the images file, or none to use this machine's own programs")
 		}
 	}
 	if m := spec.Limits.Memory; m > 0 && m < minMemory {

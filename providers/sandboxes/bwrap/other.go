@@ -15,5 +15,5 @@ func (*Provider) Has(int) bool { return false }
 
 // New fails: there is bubblewrap under Linux only.
 func New(Config) (*Provider, error) {
-	return nil, fsys.E(fsys.Unavailable, "bubblewrap makes sandboxes under Linux only")
+	return nil, fsys.E(fsys.Unavailable, "bubblewrap needs Linux")
 }

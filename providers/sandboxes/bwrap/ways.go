@@ -161,7 +161,7 @@ func (e *engine) show(ctx context.Context, w way, place folder.Place, stage *lau
 		return stage.Add(launch.Show{Path: place.Workspace, How: w.writes, Work: place.Work, Own: true}), nil
 	}
 	if w.disk != "image" {
-		return "", fsys.E(fsys.Unavailable, "the workspace is a file system in a file, which the daemon cannot mount now: it must be root, with loop devices")
+		return "", fsys.E(fsys.Unavailable, "the workspace is a disk image that the daemon cannot mount: it needs root and loop devices")
 	}
 	if err := e.images.fit(ctx, place); err != nil {
 		return "", err

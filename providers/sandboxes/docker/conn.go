@@ -116,7 +116,7 @@ func (c *conn) frame() error {
 		if c.have == len(c.header) {
 			c.left = binary.BigEndian.Uint32(c.header[4:])
 			if c.header[0] > streamEngine {
-				return fsys.E(fsys.Unavailable, "the container engine sent something that is no frame of a stream")
+				return fsys.E(fsys.Unavailable, "the container engine sent a malformed frame")
 			}
 			return nil
 		}
@@ -135,7 +135,7 @@ func (c *conn) Write(p []byte) (int, error) {
 // CloseWrite ends the box's standard input, and so the box.
 func (c *conn) CloseWrite() error {
 	if c.half == nil {
-		return fsys.E(fsys.Unsupported, "this connection to the container engine cannot be closed by half")
+		return fsys.E(fsys.Unsupported, "this connection to the container engine cannot be half-closed")
 	}
 	return c.half.CloseWrite()
 }
@@ -181,7 +181,7 @@ func (c *conn) ended(err error) error {
 	}
 	why := fmt.Sprintf("the sandbox ended with exit code %d", state.ExitCode)
 	if kills, _ := c.s.oomKills(ctx, newSpan(state)); kills > 0 && state.ExitCode == killed {
-		why = "the sandbox ended for want of memory"
+		why = "the sandbox ran out of memory"
 	}
 	if said := strings.TrimSpace(string(c.said.b)); said != "" {
 		why += ": " + said

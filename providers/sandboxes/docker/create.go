@@ -48,7 +48,7 @@ func (p *Provider) Create(ctx context.Context, spec sandboxes.Spec, progress fun
 
 // errRemoved is the end of a try for which something was made that was gone
 // when it was needed.
-var errRemoved = fsys.E(fsys.Busy, "something that the sandbox is made of was removed from the container engine meanwhile")
+var errRemoved = fsys.E(fsys.Busy, "part of the sandbox was removed from the container engine in the meantime")
 
 func (p *Provider) try(ctx context.Context, spec sandboxes.Spec, f *facts, b base) (sandboxes.Sandbox, error) {
 	image, err := p.prepared(ctx, b)
@@ -112,7 +112,7 @@ func (p *Provider) networkFor(ctx context.Context, limits sandboxes.Limits) erro
 	}
 	_, err := p.api.NetworkInspect(ctx, p.config.Network, network.InspectOptions{})
 	if missing(err) {
-		return fsys.E(fsys.Invalid, "this container engine has no network "+p.config.Network+" that a sandbox could be on")
+		return fsys.E(fsys.Invalid, "this container engine has no network "+p.config.Network+" for sandboxes")
 	}
 	return p.fail("looking for the network "+p.config.Network, err)
 }

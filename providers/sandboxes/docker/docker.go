@@ -103,7 +103,7 @@ var _ sandboxes.Provider = (*Provider)(nil)
 // New returns a Provider. It does not ask the engine yet.
 func New(c Config) (*Provider, error) {
 	if c.Owner == "" {
-		return nil, fsys.E(fsys.Invalid, "a container engine may be shared: its user must have a name")
+		return nil, fsys.E(fsys.Invalid, "Owner is empty: a container engine may be shared, so each daemon needs a name")
 	}
 	if c.Helper == nil {
 		c.Helper = func(arch string) (sandboxes.Helper, error) { return sandboxes.FindHelper("linux", arch) }
@@ -123,7 +123,7 @@ func New(c Config) (*Provider, error) {
 		return nil, fsys.Wrap(fsys.Invalid, "the container engine's address or TLS files", err)
 	}
 	if strings.HasPrefix(api.DaemonHost(), "ssh://") {
-		return nil, fsys.E(fsys.Invalid, "a container engine cannot be reached by ssh://; forward its socket (ssh -L) and name that")
+		return nil, fsys.E(fsys.Invalid, "a container engine cannot be reached by ssh://; forward its socket (ssh -L) and give that address")
 	}
 	return &Provider{
 		api:       api,

@@ -23,8 +23,8 @@ func (p *Provider) fail(what string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fsys.Wrap(fsys.Timeout, what, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fsys.E(fsys.Permission, "no right to use the container engine at "+p.api.DaemonHost()+
-			"; who starts agentd must be in the group of that socket")
+		return fsys.E(fsys.Permission, "no permission to use the container engine at "+p.api.DaemonHost()+
+			"; the user that runs agentd must be in the group of that socket")
 	case client.IsErrConnectionFailed(err):
 		return fsys.E(fsys.Unavailable, "the container engine at "+p.api.DaemonHost()+" does not answer: "+text)
 	}

@@ -79,7 +79,7 @@ func (p *Provider) ask(ctx context.Context) (*facts, error) {
 		return nil, p.fail("asking the container engine", err)
 	}
 	if info.OSType != "linux" {
-		return nil, fsys.E(fsys.Unsupported, "this container engine runs "+info.OSType+" containers, and only those of linux will do")
+		return nil, fsys.E(fsys.Unsupported, "this container engine runs "+info.OSType+" containers, and sandboxes need linux")
 	}
 	f := &facts{
 		version: version.Version,

@@ -71,7 +71,7 @@ func (s *sandbox) Start(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if state.Running {
-		return nil, fsys.E(fsys.Busy, "the sandbox runs already")
+		return nil, fsys.E(fsys.Busy, "the sandbox is already running")
 	}
 	longer, done := outliving(ctx)
 	defer done()

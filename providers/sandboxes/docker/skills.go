@@ -52,7 +52,7 @@ func (p *Provider) room(ctx context.Context, image string, workspace mount.Mount
 		case err != nil:
 			return err
 		case there.Mode&fs.ModeSymlink == 0:
-			return fsys.E(fsys.Exist, "the workspace has a file "+name+", where the agent's skills have to be: it must be renamed")
+			return fsys.E(fsys.Exist, "the workspace has a file "+name+" where the agent's skills belong; rename it")
 		}
 		a := newArchive()
 		if err := a.dir(name, 0o755, 0); err != nil {
@@ -71,7 +71,7 @@ func skillsArchive(files []sandboxes.File) (*archive, error) {
 	dirs := map[string]bool{".": true}
 	for _, f := range files {
 		if !fs.ValidPath(f.Name) || f.Name == "." {
-			return nil, fsys.E(fsys.Invalid, "a skill cannot have the name "+f.Name)
+			return nil, fsys.E(fsys.Invalid, "a skill cannot be called "+f.Name)
 		}
 		if err := a.parents(path.Dir(f.Name), dirs); err != nil {
 			return nil, err

@@ -100,7 +100,7 @@ func (p *Provider) claim(ctx context.Context, name string) (release func(), err 
 	if err != nil {
 		return nil, p.fail("looking for who has the workspace", err)
 	}
-	return nil, fsys.E(fsys.Busy, "another sandbox has the workspace "+name)
+	return nil, fsys.E(fsys.Busy, "another sandbox uses the workspace "+name)
 }
 
 func (p *Provider) RemoveWorkspace(ctx context.Context, name string) error {
@@ -109,7 +109,7 @@ func (p *Provider) RemoveWorkspace(ctx context.Context, name string) error {
 	case missing(err):
 		return nil
 	case conflict(err):
-		return fsys.E(fsys.Busy, "the workspace "+name+" is that of a sandbox")
+		return fsys.E(fsys.Busy, "the workspace "+name+" is in use by a sandbox")
 	}
 	return p.fail("removing the workspace "+name, err)
 }

@@ -96,7 +96,7 @@ func (s *sandbox) Start(ctx context.Context) (net.Conn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.runs[s.id] != nil {
-		return nil, fsys.E(fsys.Busy, "the sandbox runs already")
+		return nil, fsys.E(fsys.Busy, "the sandbox is already running")
 	}
 	if _, err := s.spec(); err != nil {
 		return nil, fsys.E(fsys.NotExist, "the sandbox was removed")

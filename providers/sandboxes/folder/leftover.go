@@ -38,7 +38,7 @@ func (s *Store) leave(path string, err error) {
 	}
 	s.mu.Unlock()
 	if !known {
-		slog.Warn("something of a sandbox is left over: see what holds it, and remove it; the daemon tries it again", "path", path, "err", err)
+		slog.Warn("cannot remove the remains of a sandbox, will retry; find out what uses them", "path", path, "err", err)
 	}
 }
 

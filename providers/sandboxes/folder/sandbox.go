@@ -146,7 +146,7 @@ func (s *Sandbox) idle() error {
 	case s.removed:
 		return noSandbox
 	case s.run != nil:
-		return fsys.E(fsys.Busy, "the sandbox runs already")
+		return fsys.E(fsys.Busy, "the sandbox is already running")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func writeSkills(ctx context.Context, dir string, files []sandboxes.File) error 
 			return err
 		}
 		if !filepath.IsLocal(f.Name) || path.Clean(f.Name) != f.Name || f.Name == "." {
-			return fsys.E(fsys.Invalid, "a skill cannot have the name "+f.Name)
+			return fsys.E(fsys.Invalid, "a skill cannot be called "+f.Name)
 		}
 		if err := root.MkdirAll(path.Dir(f.Name), 0o755); err != nil {
 			return fsys.Wrap(fsys.Internal, "the skill "+f.Name, err)

@@ -52,7 +52,7 @@ func flock(dir string) (*os.File, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		f.Close()
-		return nil, fsys.E(fsys.Busy, "the workspace is in use by another session: wait until that ended, or use another")
+		return nil, fsys.E(fsys.Busy, "the workspace is in use by another container session: wait until it ends, or use another workspace")
 	}
 	if err == nil {
 		err = sameFile(f, dir)

@@ -62,7 +62,7 @@ func Run(plan string) error {
 	runtime.LockOSThread() // what dies with its parent dies with this thread
 	var p Plan
 	if err := json.Unmarshal([]byte(plan), &p); err != nil || len(p.Argv) == 0 {
-		return fmt.Errorf("the plan of the launch makes no sense: %w", err)
+		return fmt.Errorf("the launch plan is malformed: %w", err)
 	}
 	for _, procs := range p.Join {
 		if err := os.WriteFile(procs, []byte("0"), 0); err != nil {

@@ -29,7 +29,7 @@ func scope() error {
 		_, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0)
 	}
 	if errno != 0 {
-		return fmt.Errorf("keeping off the sockets of others: %w", errno)
+		return fmt.Errorf("denying the machine's abstract sockets: %w", errno)
 	}
 	return nil
 }
