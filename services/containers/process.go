@@ -152,7 +152,7 @@ func (o *outcome) failed(n int) error {
 	case o.Reason == sandboxes.ReasonDisk:
 		return exitError{"disk", what + " wrote more than the disk limit allows"}
 	case o.Signal != "":
-		return exitError{"killed", what + " was ended by " + o.Signal}
+		return exitError{"killed", what + " was killed by " + o.Signal}
 	}
 	return exitError{"exit", what + " exited with " + text(int64(o.ExitCode))}
 }

@@ -122,7 +122,7 @@ func (p *process) fate() string {
 	how := "ended"
 	state := p.cmd.ProcessState
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		how = "was ended by the signal " + ws.Signal().String()
+		how = "was killed by signal " + ws.Signal().String()
 	} else if code := state.ExitCode(); code != 0 {
 		how = fmt.Sprintf("ended with status %d", code)
 	}
