@@ -61,7 +61,8 @@ func (r *request) pay() bool {
 	if r.body == nil {
 		n += int64(r.size)
 	}
-	if r.op == tclunk || r.op == tremove {
+	unlock := r.m.Type == tlock && r.m.Lock.Type == lockUnlock
+	if r.op == tclunk || r.op == tremove || unlock {
 		data.Charge(share.Requests, n)
 	} else if !data.Reserve(share.Requests, n) {
 		return false

@@ -129,6 +129,39 @@ func TestLocksThatCannotBe(t *testing.T) {
 	}
 }
 
+// What gives up a lock is never refused for want of room, whatever waits.
+func TestUnlockFindsRoom(t *testing.T) {
+	d := newDisk()
+	d.add(t, "f", "x")
+	_, addr := serveTree(t, d, func(s *Server) { s.MaxMsize, s.MaxBytes = 8<<10, 128<<10 })
+	c := connect(t, addr, linux, "")
+	c.open(1, fsys.Read|fsys.Write, "f")
+	lock := func(kind uint8, owner string) message {
+		return message{Type: tlock, Fid: 1, Flags: lockBlock, Lock: lockRange{kind, 0, 0, 1, owner}}
+	}
+	c.must(lock(lockWrite, "host"))
+	const most = 40 // 6 KiB each
+	for range most {
+		c.send(lock(lockWrite, "waits"))
+	}
+	refused := 0
+	for last := c.send(message{Type: tclunk, Fid: 99}); c.recv().Tag != last; refused++ {
+	}
+	if refused == 0 || refused == most {
+		t.Fatalf("%d of %d are refused", refused, most)
+	}
+	unlock := c.send(lock(lockUnlock, "host"))
+	for {
+		m := c.recv()
+		if m.Tag == unlock {
+			if m.Type != rlock || m.Status != lockSuccess {
+				t.Errorf("unlocking: %v, %s", m.Type, m.failure())
+			}
+			return
+		}
+	}
+}
+
 // The locks of a grant that has ended exclude nobody, at once, and its waiters
 // get none.
 func TestLocksEndWithTheGrant(t *testing.T) {
