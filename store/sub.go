@@ -11,9 +11,18 @@ import (
 // hand out a tx with the same prefix. A view sees nothing else of s.
 func Sub(s Updater, prefix string) Updater {
 	if v, ok := s.(*sub); ok {
-		return &sub{prefixed{v.root, v.prefix + prefix}, v.root}
+		return &sub{prefixed{v.root, v.prefix + prefix}, v.root, v.owner}
 	}
-	return &sub{prefixed{s, prefix}, s}
+	return &sub{prefixed{s, prefix}, s, nil}
+}
+
+// Owned returns a view of all of s. Whoever refers to it, or to a view of it,
+// keeps owner in memory: so there is no second owner as long as anybody can
+// change what the first one has stored.
+func Owned(s Updater, owner any) Updater {
+	v := Sub(s, "").(*sub)
+	v.owner = owner
+	return v
 }
 
 // In returns s as it is seen inside the transaction that tx belongs to, so
@@ -153,7 +162,8 @@ func (p prefixed) List(ctx context.Context, prefix, after string, n int) ([]Pair
 // A sub is a view outside of a transaction.
 type sub struct {
 	prefixed
-	root Updater
+	root  Updater
+	owner any // see Owned
 }
 
 func (v *sub) Update(ctx context.Context, f func(tx Store) error) error {

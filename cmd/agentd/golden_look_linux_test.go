@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"agent9/fsys"
+	"agent9/services/agent"
 )
 
 // A view is the operator's tree as text, without what differs from one start
@@ -151,12 +152,21 @@ func (v *view) lasting(at, content string) string {
 
 // parts are the prefixes of all keys in the database: what has a digit, and what
 // the world calls something, is N. What was taken from an inbox is left out, as
-// it goes with time.
+// it goes with time. Each key of an agent is that of one of its parts.
 func (g *golden) parts() string {
 	g.Helper()
-	seen := map[string]bool{}
-	for _, key := range stored(g.T, g.d, "") {
+	seen, agents := map[string]bool{}, map[string]bool{} // and not accounts
+	keys := stored(g.T, g.d, "")
+	for _, key := range keys {
+		if id, rest, _ := strings.Cut(strings.TrimPrefix(key, "data/"), "/"); strings.HasPrefix(rest, "status/") {
+			agents[id] = true
+		}
+	}
+	for _, key := range keys {
 		words := strings.Split(key, "/")
+		if words[0] == "data" && agents[words[1]] && !agent.HasPart(words[2]) {
+			g.Errorf("the key %s is of no part of an agent", key)
+		}
 		for i, word := range words {
 			kind := words[0] == "data" && i == 3 && words[2] != "secrets" // as in data/7/compute/exp
 			if words[0] == "data" && i == 1 || strings.ContainsAny(word, "0123456789") || !kind && slices.Contains(goldenNames, word) {

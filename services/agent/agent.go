@@ -20,13 +20,12 @@
 //	/containers   paid from the agent's budget
 //	/containers/policy                                A
 //
-// A: only the operator may write there. A row of the table in mounts.go is all
-// that it takes to mount another service.
+// A: only the operator may write there. A package and a row of the table
+// in parts.go are all that it takes to add another service.
 package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -41,12 +40,10 @@ import (
 	toolservers "agent9/providers/tools"
 	"agent9/services/compute"
 	"agent9/services/containers"
-	"agent9/services/goals"
 	"agent9/services/identity"
 	"agent9/services/inbox"
 	"agent9/services/logs"
 	"agent9/services/secrets"
-	"agent9/services/sessions"
 	"agent9/services/skills"
 	"agent9/services/state"
 	"agent9/services/status"
@@ -55,7 +52,6 @@ import (
 	"agent9/services/tools"
 	"agent9/services/transports"
 	"agent9/store"
-	"agent9/store/files"
 )
 
 // House is what the agents of a daemon share.
@@ -105,10 +101,8 @@ type Agent struct {
 	inbox     *inbox.Inbox
 	outbox    *inbox.Outbox
 	logs      *logs.Logs
-	goals     *files.Tree
 	skills    *skills.Service
 	secrets   *secrets.Service
-	sessions  *sessions.Service
 	identity  *identity.Service
 	compute   *compute.Service
 	sandboxes *containers.Service
@@ -116,122 +110,40 @@ type Agent struct {
 	state     *state.State
 	ticks     *ticks.Service
 
+	table          table
+	opened         []opened // as in table
 	operator, self *namespace.Namespace
 }
-
-// The parts of an agent's store.
-const (
-	statusPart   = "status/"
-	BudgetPart   = "budget/"
-	inboxPart    = "inbox/"
-	outboxPart   = "outbox/"
-	logsPart     = "logs/"
-	goalsPart    = "goals/"
-	skillsPart   = "skills/"
-	toolsPart    = "tools/"
-	secretsPart  = "secrets/"
-	sessionsPart = "sessions/"
-	identityPart = "identity/"
-	computePart  = "compute/"
-
-	containersPart = "containers/"
-	statePart      = "state/"
-	ticksPart      = "ticks/"
-)
-
-// secretsBox is the purpose for which secrets are sealed.
-const secretsBox = "secrets"
 
 // Create writes what a new agent begins with, in a transaction on its part of
 // the store.
 func Create(ctx context.Context, tx store.Store, st store.Updater, house *House, name string) error {
-	if err := status.Create(ctx, store.In(tx, store.Sub(st, statusPart)), house.Now()); err != nil {
-		return err
+	for _, p := range parts() {
+		if p.create == nil {
+			continue
+		}
+		if err := p.create(ctx, store.In(tx, store.Sub(st, p.prefix())), house, name); err != nil {
+			return err
+		}
 	}
-	_, err := identity.Create(ctx, store.In(tx, store.Sub(st, identityPart)), house.Ring, name)
-	return err
+	return nil
 }
 
 // Open builds the agent whose part of the store is st. No other one has ever
 // had its id.
 func Open(ctx context.Context, st store.Updater, house *House, name, id string) (*Agent, error) {
-	a := &Agent{Name: name, house: house, st: st}
-	var err error
-	if a.logs, err = logs.Open(ctx, store.Sub(st, logsPart), logs.Options{
-		Now: house.Now,
-		// It refers to a, so that a is not built a second time while its logs
-		// have something to write.
-		OnEvent: func(line []byte) { house.Happened(a.Name, line) },
-	}); err != nil {
-		return nil, err
-	}
-	if a.identity, err = identity.Open(ctx, store.Sub(st, identityPart), house.Ring, name, a.note); err != nil {
-		return nil, err
-	}
-	if err := a.openTicks(ctx, store.Sub(st, ticksPart)); err != nil {
-		return nil, err
-	}
-	if a.status, err = status.Open(ctx, store.Sub(st, statusPart), status.Options{
-		Name:        name,
-		Pubkey:      a.identity.Pubkey(),
-		Fill:        a.fill,
-		CheckConfig: a.checkConfig,
-		Events:      a.logs.Trajectory(),
-		Changed:     a.stateChanged,
-		Changing: func(ctx context.Context, tx store.Store, to status.State) error {
-			return a.ticks.Stopped(ctx, tx, to == status.Stopped)
-		},
-		Configured:   a.configured,
-		Reconfigured: func() error { a.inbox.Recheck(); a.tools.Reconfigured(); return a.endDisabled() },
-		Commands:     commands(a.ticks.Verbs()),
-		Pending:      a.ticks.Alarms,
-		Note:         a.note,
-	}); err != nil {
-		return nil, err
-	}
-	if a.budget, err = budget.Open(ctx, store.Sub(st, BudgetPart), budget.Options{
-		Name: name, Now: house.Now, Defaults: house.Limits, Note: a.note, Parent: house.Account,
-		Moved: func(ctx context.Context, tx store.Store, from, to string) error {
-			return house.Moved(ctx, tx, name, from, to)
-		},
-	}); err != nil {
-		return nil, err
-	}
-	a.approvals = budget.NewApprovals(house.Life, a.budget)
-	a.inbox = inbox.New(store.Sub(st, inboxPart), a.inboxOptions())
-	if a.outbox, err = inbox.NewOutbox(ctx, store.Sub(st, outboxPart), name, a.reach, a.note, house.Now); err != nil {
-		return nil, err
-	}
-	if a.goals, err = goals.New(ctx, store.Sub(st, goalsPart), a.note, a.changed(goalsPath)); err != nil {
-		return nil, err
-	}
-	if a.state, err = state.New(ctx, store.Sub(st, statePart), state.Options{Note: a.note, Changed: a.changed(statePath)}); err != nil {
-		return nil, err
-	}
-	if a.skills, err = skills.Open(ctx, store.Sub(st, skillsPart), a.note); err != nil {
-		return nil, err
-	}
-	a.secrets = secrets.Open(secrets.Config{
-		Store: store.Sub(st, secretsPart), Box: house.Ring.Box(secretsBox), Agent: name, Note: a.note, Now: house.Now,
-		Bindings: func() map[string]json.RawMessage { return a.status.Config().Secrets },
-	})
-	if a.compute, err = compute.Open(house.Life, compute.Config{
-		Store: store.Sub(st, computePart), Providers: house.Providers, Now: house.Now, Note: a.note, Account: a.budget,
-		Approvals: a.approvals, Trace: house.Trace, Allowed: a.allowed(computePath), Token: house.Tokens.Live,
-	}); err != nil {
-		return nil, err
-	}
-	if a.tools, err = tools.Open(house.Life, a.toolsOptions()); err != nil {
-		return nil, err
-	}
-	if a.sandboxes, err = containers.Open(house.Life, a.containersConfig(id)); err != nil {
-		return nil, err
-	}
-	if err := a.approvals.Start(ctx); err != nil {
-		return nil, err
-	}
-	if a.sessions, err = sessions.Open(house.Life, a.sessionOptions()); err != nil {
-		return nil, err
+	return open(ctx, st, house, name, id, parts())
+}
+
+func open(ctx context.Context, st store.Updater, house *House, name, id string, t table) (*Agent, error) {
+	a := &Agent{Name: name, house: house, table: t}
+	a.st = store.Owned(st, a)
+	for _, p := range t {
+		o, err := p.open(ctx, Env{House: house, Agent: a, ID: id, Store: store.Sub(a.st, p.prefix()), Note: a.note})
+		if err != nil {
+			return nil, err
+		}
+		a.opened = append(a.opened, o)
 	}
 	if err := a.endDisabled(); err != nil { // if the daemon ended before it had
 		return nil, err
@@ -239,11 +151,23 @@ func Open(ctx context.Context, st store.Updater, house *House, name, id string) 
 	a.operator = a.view(viewer{operator: true})
 	a.self = a.view(viewer{})
 	// What is taken up again works in these trees.
-	return a, a.sessions.Start(house.Life)
+	return a, a.start()
 }
 
-// note records an event. It is a method, so that whoever can record an event
-// of an agent keeps the agent: there is never a second one of the same name.
+// start goes on with what waits.
+func (a *Agent) start() error {
+	for _, o := range a.opened {
+		if o.start == nil {
+			continue
+		}
+		if err := o.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// note records an event.
 func (a *Agent) note(tx store.Store, event string, detail any) error {
 	return a.logs.Note(tx, event, a.tie(event, detail))
 }
@@ -296,19 +220,38 @@ func (a *Agent) Leave(ctx context.Context, tx store.Store) error {
 // and ends what is read there.
 func (a *Agent) Remove() {
 	a.gone.Store(true)
-	for _, s := range []interface{ End() }{a.logs, a.budget, a.approvals, a.inbox, a.outbox, a.sessions, a.tools} {
-		s.End()
+	for _, o := range a.opened {
+		if o.end != nil {
+			o.end()
+		}
 	}
 }
 
 func (a *Agent) stateChanged(s status.State) error {
-	if s == status.Stopped {
-		a.sessions.Stop(errStopped)
-		a.ticks.Cut()
-		a.tools.Stop()
-		return errors.Join(a.compute.CancelAll(nil), a.sandboxes.StopAll(nil))
+	if s != status.Stopped {
+		return a.start()
 	}
-	return a.sessions.Start(a.house.Life)
+	var errs []error
+	for i := range a.table.ending() {
+		switch o := a.opened[i]; {
+		case o.stop != nil:
+			o.stop()
+		case o.cancel != nil:
+			errs = append(errs, o.cancel(nil))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ending does for each part what does, if that is something.
+func (a *Agent) ending(ctx context.Context, what func(opened) func(context.Context) error) error {
+	var errs []error
+	for i := range a.table.ending() {
+		if f := what(a.opened[i]); f != nil {
+			errs = append(errs, f(ctx))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (a *Agent) inboxConfig() inbox.Config {
@@ -342,18 +285,11 @@ func (a *Agent) fill(ctx context.Context, r *status.Report) error {
 // that the end of the daemon cut off, or that waits, or files that were being
 // written. Open settles it, or goes on with it.
 func Interrupted(ctx context.Context, st store.Updater) (bool, error) {
-	for _, part := range []struct {
-		prefix string
-		open   func(context.Context, store.Store) (bool, error)
-	}{
-		{computePart, compute.Interrupted},
-		{containersPart, containers.Interrupted},
-		{toolsPart, tools.Interrupted},
-		{sessionsPart, sessions.Interrupted},
-		{goalsPart, files.Untold},
-		{statePart, files.Untold},
-	} {
-		if open, err := part.open(ctx, store.Sub(st, part.prefix)); open || err != nil {
+	for _, p := range parts() {
+		if p.interrupted == nil {
+			continue
+		}
+		if open, err := p.interrupted(ctx, store.Sub(st, p.prefix())); open || err != nil {
 			return open, err
 		}
 	}
@@ -362,18 +298,11 @@ func Interrupted(ctx context.Context, st store.Updater) (bool, error) {
 
 // Wait waits until the work that was cut off has ended and is recorded.
 func (a *Agent) Wait(ctx context.Context) error {
-	if err := a.sessions.Wait(ctx); err != nil {
-		return err
-	}
-	if err := a.sandboxes.Wait(ctx); err != nil {
-		return err
-	}
-	return a.endTicks(ctx, a.compute.Wait(ctx))
+	return a.ending(ctx, func(o opened) func(context.Context) error { return o.wait })
 }
 
 // Close cuts off what the agent is doing and waits until that is recorded, or
 // until ctx ends.
 func (a *Agent) Close(ctx context.Context) error {
-	a.approvals.End()
-	return errors.Join(a.endTicks(ctx, a.sessions.Close(ctx)), a.sandboxes.Close(ctx), a.compute.Close(ctx), a.tools.Close(ctx), a.logs.Close(ctx))
+	return a.ending(ctx, func(o opened) func(context.Context) error { return o.close })
 }

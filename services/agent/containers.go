@@ -12,17 +12,17 @@ import (
 	"agent9/store"
 )
 
-func (a *Agent) containersConfig(id string) containers.Config {
+func (a *Agent) containersConfig(e Env) containers.Config {
 	c := containers.Config{
-		Store: store.Sub(a.st, containersPart), Providers: a.house.Sandboxes, Now: a.house.Now, Note: a.note,
-		Account: a.budget, Approvals: a.approvals, Allowed: a.allowed(containersPath), Token: a.house.Tokens.Live, Agent: a.Name, Owner: id,
+		Store: e.Store, Providers: e.Sandboxes, Now: e.Now, Note: e.Note,
+		Account: a.budget, Approvals: a.approvals, Allowed: a.allowed(containersPath), Token: e.Tokens.Live, Agent: a.Name, Owner: e.ID,
 		GitSecret: a.secretFor(secrets.Git),
 		EnvSecret: func(ctx context.Context, name string) ([]byte, error) {
 			return a.secrets.Get(ctx, name, secrets.Env, "")
 		},
 		Skills: a.skillFiles,
 	}
-	if serve := a.house.Serve; serve != nil {
+	if serve := e.Serve; serve != nil {
 		c.Serve = func(_ context.Context, token string, conn net.Conn) { serve(a.Name, a.inside(token), conn) }
 	}
 	return c

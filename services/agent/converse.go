@@ -15,16 +15,7 @@ import (
 	"agent9/namespace/budget"
 	"agent9/services/compute"
 	"agent9/services/sessions"
-	"agent9/store"
 )
-
-func (a *Agent) sessionOptions() sessions.Options {
-	return sessions.Options{
-		Store: store.Sub(a.st, sessionsPart), Name: a.Name, Run: a.answer, Admit: a.admitPrompt,
-		Config: a.sessionConfig, Note: a.note, Now: a.house.Now,
-		Working: a.mayWork, Token: a.mayPrompt,
-	}
-}
 
 func (a *Agent) sessionConfig() sessions.Config {
 	c := a.status.Config().Sessions

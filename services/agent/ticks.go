@@ -3,31 +3,27 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
 	"agent9/fsys"
 	"agent9/providers/programs"
-	"agent9/services/inbox"
 	"agent9/services/logs"
 	"agent9/services/status"
 	"agent9/services/ticks"
 	"agent9/store"
 )
 
-func (a *Agent) openTicks(ctx context.Context, st store.Updater) error {
-	var err error
-	a.ticks, err = ticks.Open(ctx, st, ticks.Options{
+func openTicks(ctx context.Context, e Env) (o opened, err error) {
+	a := e.Agent
+	a.ticks, err = ticks.Open(ctx, e.Store, ticks.Options{
 		Name:     a.Name,
-		Now:      a.house.Now,
+		Now:      e.Now,
 		Settings: a.tickSettings,
 		Mail:     mail{a},
 		Room:     a.newRoom,
-		Due: func(ctx context.Context, tx store.Store, d ticks.Due) error {
-			return a.house.Due(ctx, tx, a.Name, d)
-		},
-		Begun: func(tx store.Store, id string) error { return a.budget.Tick(tx, id) },
+		Due:      func(ctx context.Context, tx store.Store, d ticks.Due) error { return e.Due(ctx, tx, a.Name, d) },
+		Begun:    func(tx store.Store, id string) error { return a.budget.Tick(tx, id) },
 		Cost: func(ctx context.Context) (int64, error) {
 			u, err := a.budget.Usage(ctx)
 			return int64(u.Tick.Spent), err
@@ -38,9 +34,13 @@ func (a *Agent) openTicks(ctx context.Context, st store.Updater) error {
 				Duration: l.Duration, Outcome: l.Outcome, Reason: l.Reason, CostMicroUSD: l.Cost,
 			})
 		},
-		Note: a.note,
+		Note: e.Note,
 	})
-	return err
+	if err != nil {
+		return o, err
+	}
+	end := func(ctx context.Context) error { a.ticks.Cut(); return a.ticks.Wait(ctx) }
+	return opened{roots: []fsys.Node{a.ticks.Output()}, wait: end, close: end, stop: a.ticks.Cut}, nil
 }
 
 // Work runs the agent's next tick, if one is due.
@@ -139,21 +139,6 @@ func (m mail) Has(ctx context.Context, tx store.Store, id string) (bool, error) 
 	return m.inbox.Has(ctx, tx, id)
 }
 
-func (a *Agent) inboxOptions() inbox.Options {
-	return inbox.Options{
-		Config:   a.inboxConfig,
-		Note:     a.note,
-		Now:      a.house.Now,
-		Reserved: func() bool { c := a.status.Config(); return c.OnMessages() },
-		Arrived: func(ctx context.Context, tx store.Store) error {
-			return a.ticks.Arrived(ctx, tx)
-		},
-		Freed: func(ctx context.Context, tx store.Store) error {
-			return a.ticks.Freed(ctx, tx)
-		},
-	}
-}
-
 // tie adds to what is recorded while a tick runs which one that is, and the
 // message that set it off.
 func (a *Agent) tie(event string, detail any) any {
@@ -197,10 +182,4 @@ func (a *Agent) tickState(ctx context.Context, r *status.Report) error {
 		r.State = status.Hibernating
 	}
 	return nil
-}
-
-// endTicks waits until what ran has ended, or ctx has.
-func (a *Agent) endTicks(ctx context.Context, others error) error {
-	a.ticks.Cut()
-	return errors.Join(others, a.ticks.Wait(ctx))
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -9,43 +10,10 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/services/bundle"
-	"agent9/services/compute"
-	"agent9/services/containers"
 	"agent9/services/identity"
-	"agent9/services/secrets"
-	"agent9/services/sessions"
-	"agent9/services/status"
 	"agent9/store"
 	"agent9/store/check"
 )
-
-// settings say which records of a part a clone is given: what was set or
-// written for the agent, and not what happened to it. A part that is not here
-// begins empty in a clone.
-var settings = map[string]func(key string) bool{
-	statusPart:     status.IsSetting,
-	BudgetPart:     budget.IsSetting,
-	computePart:    compute.IsSetting,
-	containersPart: containers.IsSetting,
-	goalsPart:      all,
-	skillsPart:     all,
-}
-
-func all(string) bool { return true }
-
-// arrives says of each part that a bundle can have what becomes of its records
-// here: what belongs to the machine that they come from does not travel.
-var arrives = map[string]func(store.Pair) ([]store.Pair, error){
-	statusPart: asItIs, BudgetPart: asItIs, inboxPart: asItIs, outboxPart: asItIs, logsPart: asItIs, goalsPart: asItIs,
-	skillsPart: asItIs, toolsPart: asItIs, statePart: asItIs, ticksPart: asItIs,
-	sessionsPart: sessions.Arrive, computePart: compute.Arrive, containersPart: containers.Arrive,
-}
-
-func asItIs(p store.Pair) ([]store.Pair, error) { return []store.Pair{p}, nil }
-
-// sealed are the parts that open with the daemon's master key, and travel only
-// sealed under a passphrase.
-var sealed = []string{identityPart, secretsPart}
 
 // ringPart is, in the keys of a bundle, how its passphrase makes their key.
 const ringPart = "ring/"
@@ -59,61 +27,49 @@ func Pack(ctx context.Context, v store.Store, house *House, name string, passphr
 	if c.Pubkey, err = identity.PubkeyIn(ctx, store.Part(v, identityPart)); err != nil {
 		return c, err
 	}
-	parts, err := partsOf(ctx, v)
+	prefixes, err := parts().unsealed(ctx, v)
 	if err != nil {
 		return c, err
 	}
-	for _, part := range parts {
+	for _, part := range prefixes {
 		c.Parts = append(c.Parts, bundle.Part{Name: strings.TrimSuffix(part, "/"), Records: store.All(ctx, store.Part(v, part), "")})
 	}
 	if passphrase == nil {
 		return c, nil
 	}
-	keys := newScratch()
-	if err := packKeys(ctx, v, house, name, passphrase, keys); err != nil {
+	sealed := newScratch()
+	if err := packKeys(ctx, v, house, name, passphrase, sealed); err != nil {
 		return c, err
 	}
-	c.Keys = keys.pairs()
+	c.Keys = sealed.pairs()
 	return c, nil
 }
 
-// partsOf returns the parts of v that are not sealed, each with its slash.
-func partsOf(ctx context.Context, v store.Store) (parts []string, err error) {
+// unsealed returns the prefixes of what v has that is not sealed.
+func (t table) unsealed(ctx context.Context, v store.Store) (prefixes []string, err error) {
 	for after := ""; ; {
 		page, err := v.List(ctx, "", after, 1)
 		if err != nil || len(page) == 0 {
-			return parts, err
+			return prefixes, err
 		}
 		part, _, ok := strings.Cut(page[0].Key, "/")
 		if !ok {
 			return nil, fsys.E(fsys.Internal, "the agent has a record in no part: "+part)
 		}
 		part += "/"
-		if !isSealed(part) {
-			parts = append(parts, part)
+		if p := t.named(strings.TrimSuffix(part, "/")); p == nil || p.reseal == nil {
+			prefixes = append(prefixes, part)
 		}
 		after = part + strings.Repeat("\xff", store.MaxKey/2) // no key is greater and in this part
 	}
 }
 
-func isSealed(part string) bool {
-	for _, s := range sealed {
-		if part == s {
-			return true
-		}
-	}
-	return false
-}
-
-func packKeys(ctx context.Context, v store.Store, house *House, name string, passphrase []byte, keys scratch) error {
-	ring, err := identity.RingFromPassphrase(ctx, store.Part(keys, ringPart), passphrase)
+func packKeys(ctx context.Context, v store.Store, house *House, name string, passphrase []byte, to scratch) error {
+	ring, err := identity.RingFromPassphrase(ctx, store.Part(to, ringPart), passphrase)
 	if err != nil {
 		return err
 	}
-	if _, err := identity.Reseal(ctx, store.Part(v, identityPart), house.Ring, name, store.Part(keys, identityPart), ring, name); err != nil {
-		return err
-	}
-	return secrets.Reseal(ctx, store.Part(v, secretsPart), house.Ring.Box(secretsBox), name, store.Part(keys, secretsPart), ring.Box(secretsBox), name)
+	return parts().reseal(ctx, keys{v, house.Ring, name}, keys{to, ring, name}, true)
 }
 
 // A Wish says what is to become of a bundle.
@@ -127,7 +83,7 @@ type Wish struct {
 // Check refuses a wish that b cannot fulfil.
 func (w Wish) Check(b *bundle.Bundle) error {
 	for _, part := range b.Parts() {
-		if arrives[part+"/"] == nil {
+		if p := parts().named(part); p == nil || p.reseal != nil {
 			return fsys.E(fsys.Invalid, fmt.Sprintf("the bundle has %q where it does not belong: an agent has no such part", part))
 		}
 	}
@@ -152,15 +108,16 @@ func Unpack(ctx context.Context, st store.Updater, house *House, b *bundle.Bundl
 			return "", err
 		}
 	}
-	for _, part := range b.Parts() {
-		takes := settings[part+"/"]
+	for _, name := range b.Parts() {
+		p := parts().named(name)
+		takes := p.setting
 		switch {
 		case !w.Clone:
 			takes = all
 		case takes == nil:
 			continue
 		}
-		if err := copyRecords(ctx, store.Sub(st, part+"/"), b.Records(part), takes, arrives[part+"/"]); err != nil {
+		if err := copyRecords(ctx, store.Sub(st, p.prefix()), b.Records(name), takes, p.arrive); err != nil {
 			return "", err
 		}
 	}
@@ -230,9 +187,11 @@ func copyRecords(ctx context.Context, to store.Updater, records iter.Seq2[store.
 		if !takes(p.Key) {
 			continue
 		}
-		pairs, err := arrive(p)
-		if err != nil {
-			return err
+		pairs := []store.Pair{p}
+		if arrive != nil {
+			if pairs, err = arrive(p); err != nil {
+				return err
+			}
 		}
 		batch, size = append(batch, pairs...), size+len(p.Key)+len(p.Value)
 		if size < copyBatch {
@@ -246,39 +205,37 @@ func copyRecords(ctx context.Context, to store.Updater, records iter.Seq2[store.
 }
 
 func unpackKeys(ctx context.Context, st store.Updater, house *House, b *bundle.Bundle, w Wish) error {
-	in := store.Part(st, identityPart)
 	if w.NewIdentity && !w.Clone {
-		if _, err := identity.Create(ctx, in, house.Ring, w.Name); err != nil {
+		if _, err := identity.Create(ctx, store.Part(st, identityPart), house.Ring, w.Name); err != nil {
 			return err
 		}
 	}
 	if w.Passphrase == nil {
 		return nil
 	}
-	keys := newScratch()
+	sealed := newScratch()
 	for p, err := range b.KeyRecords() {
 		if err == nil {
-			err = keys.Put(ctx, p.Key, p.Value)
+			err = sealed.Put(ctx, p.Key, p.Value)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	ring, err := identity.RingFromPassphrase(ctx, store.Part(keys, ringPart), w.Passphrase)
+	ring, err := identity.RingFromPassphrase(ctx, store.Part(sealed, ringPart), w.Passphrase)
 	if err != nil {
 		return fsys.Wrap(fsys.Permission, "the keys in the bundle", err)
 	}
-	if !w.NewIdentity && !w.Clone {
-		pubkey, err := identity.Reseal(ctx, store.Part(keys, identityPart), ring, b.Name, in, house.Ring, w.Name)
-		if err != nil {
+	restored := !w.NewIdentity && !w.Clone
+	return st.Update(ctx, func(tx store.Store) error {
+		err := parts().reseal(ctx, keys{sealed, ring, b.Name}, keys{tx, house.Ring, w.Name}, restored)
+		if err != nil || !restored {
 			return err
 		}
-		if pubkey != b.Pubkey {
-			return fsys.E(fsys.Invalid, "the key in the bundle is not that of the agent in it")
+		if pubkey, err := identity.PubkeyIn(ctx, store.Part(tx, identityPart)); err != nil || pubkey != b.Pubkey {
+			return cmp.Or(err, fsys.E(fsys.Invalid, "the key in the bundle is not that of the agent in it"))
 		}
-	}
-	return st.Update(ctx, func(tx store.Store) error {
-		return secrets.Reseal(ctx, store.Part(keys, secretsPart), ring.Box(secretsBox), b.Name, store.Part(tx, secretsPart), house.Ring.Box(secretsBox), w.Name)
+		return nil
 	})
 }
 

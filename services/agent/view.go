@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,15 +13,6 @@ import (
 	"agent9/services/status"
 	"agent9/services/tools"
 )
-
-// row is a mount of an agent.
-type row struct {
-	path    string
-	service string // shown in the mount table
-	root    func(a *Agent) fsys.Node
-	admin   bool // only the operator may write
-	paid    bool // from the agent's budget
-}
 
 // The paths of mounts that are looked up.
 const (
@@ -34,30 +26,6 @@ const (
 	containersPath = "/containers"
 	ctlPath        = "/ctl" // only in a tick
 )
-
-var rows = []row{
-	{path: "/", service: "status", root: func(a *Agent) fsys.Node { return a.status.Root() }},
-	{path: mountsPath, service: "status"},
-	{path: "/config", service: "status", root: func(a *Agent) fsys.Node { return a.status.ConfigFile() }, admin: true},
-	{path: "/budget", service: "budget", root: func(a *Agent) fsys.Node { return a.budget.Root() }, admin: true},
-	{path: "/approvals", service: "budget", root: func(a *Agent) fsys.Node { return a.approvals.Root() }, admin: true},
-	{path: "/inbox", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.Root() }},
-	{path: "/deadletter", service: "inbox", root: func(a *Agent) fsys.Node { return a.inbox.DeadLetter() }},
-	{path: outboxPath, service: "inbox", root: func(a *Agent) fsys.Node { return a.outbox.Root() }},
-	{path: "/logs", service: "logs", root: func(a *Agent) fsys.Node { return a.logs.Root() }},
-	{path: "/logs/output", service: "ticks", root: func(a *Agent) fsys.Node { return a.ticks.Output() }},
-	{path: goalsPath, service: "goals", root: func(a *Agent) fsys.Node { return a.goals.Root() }},
-	{path: statePath, service: "state", root: func(a *Agent) fsys.Node { return a.state.Root() }},
-	{path: skillsPath, service: "skills", root: func(a *Agent) fsys.Node { return a.skills.Root() }},
-	{path: "/tools", service: "tools", root: func(a *Agent) fsys.Node { return a.tools.Root() }, paid: true},
-	{path: "/identity", service: "identity", root: func(a *Agent) fsys.Node { return a.identity.Root() }},
-	{path: "/secrets", service: "secrets", root: func(a *Agent) fsys.Node { return a.secrets.Root() }, admin: true},
-	{path: computePath, service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Root() }, paid: true},
-	{path: containersPath, service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Root() }, paid: true},
-	{path: "/containers/policy", service: "containers", root: func(a *Agent) fsys.Node { return a.sandboxes.Policy() }, admin: true},
-	{path: "/sessions", service: "sessions", root: func(a *Agent) fsys.Node { return a.sessions.Root() }, paid: true},
-	{path: "/compute/policy", service: "compute", root: func(a *Agent) fsys.Node { return a.compute.Policy() }, admin: true},
-}
 
 // viewer is who a tree is for.
 type viewer struct {
@@ -74,44 +42,53 @@ type viewer struct {
 // view builds the tree that v sees.
 func (a *Agent) view(v viewer) *namespace.Namespace {
 	ns := &namespace.Namespace{Refused: a.refused, ID: fsys.ID{In: a}, Over: func() error { return a.over(v) }}
-	rows := rows
-	if v.room != nil {
-		rows = append(slices.Clip(rows), row{path: ctlPath, service: "status"})
+	services := map[string]string{}
+	add := func(m mount, name string, root fsys.Node) {
+		if other := v.instead[m.path]; other != nil {
+			root = other
+		}
+		services[m.path] = cmp.Or(m.service, name)
+		if err := ns.Mount(m.path, service{root}, a.gates(v, m)...); err != nil {
+			panic(err) // the table of the parts is wrong
+		}
 	}
-	for _, r := range rows {
-		root := v.instead[r.path]
-		switch {
-		case root != nil:
-		case r.path == mountsPath:
-			root = fsys.Text(func(context.Context) ([]byte, error) { return mountTable(ns, rows), nil })
-		default:
-			root = r.root(a)
-		}
-		var gates []namespace.Option
-		if v.rights != nil {
-			read, write := v.rights(r.path)
-			gates = append(gates, namespace.Allow(read, write))
-		}
-		if !v.operator {
-			gates = append(gates, namespace.Access(func() namespace.Level { return a.levelAt(r.path) }))
-			if r.admin {
-				gates = append(gates, namespace.Always(namespace.ReadOnly))
+	for i, p := range a.table {
+		for j, m := range p.mounts {
+			root := a.opened[i].roots[j]
+			if m.path == mountsPath {
+				root = fsys.Text(func(context.Context) ([]byte, error) { return mountTable(ns, services), nil })
 			}
+			add(m, p.name, root)
 		}
-		if v.room != nil {
-			gates = append(gates, own())
-		}
-		if v.token != "" {
-			gates = append(gates, namespace.Token(v.token))
-		}
-		if r.paid {
-			gates = append(gates, a.working(), namespace.Spend(a.budget))
-		}
-		if err := ns.Mount(r.path, service{root}, gates...); err != nil {
-			panic(err) // the table above is wrong
-		}
+	}
+	if v.room != nil {
+		add(mount{path: ctlPath}, "status", nil)
 	}
 	return ns
+}
+
+// gates are what v has to pass at m.
+func (a *Agent) gates(v viewer, m mount) (gates []namespace.Option) {
+	if v.rights != nil {
+		read, write := v.rights(m.path)
+		gates = append(gates, namespace.Allow(read, write))
+	}
+	if !v.operator {
+		gates = append(gates, namespace.Access(func() namespace.Level { return a.levelAt(m.path) }))
+		if m.admin {
+			gates = append(gates, namespace.Always(namespace.ReadOnly))
+		}
+	}
+	if v.room != nil {
+		gates = append(gates, own())
+	}
+	if v.token != "" {
+		gates = append(gates, namespace.Token(v.token))
+	}
+	if m.paid {
+		gates = append(gates, a.working(), namespace.Spend(a.budget))
+	}
+	return gates
 }
 
 // over is why v sees nothing any longer, or nil.
@@ -165,11 +142,12 @@ func (a *Agent) allowed(mount string) func(context.Context) error {
 // disabled.
 func (a *Agent) endDisabled() error {
 	var errs []error
-	for mount, end := range map[string]func(why error) error{
-		computePath: a.compute.CancelAll, containersPath: a.sandboxes.StopAll,
-	} {
-		if a.levelAt(mount) == namespace.Disabled {
-			errs = append(errs, end(a.usable(mount)))
+	for i, o := range a.opened {
+		if o.cancel == nil {
+			continue
+		}
+		if at := a.table[i].mounts[0].path; a.levelAt(at) == namespace.Disabled {
+			errs = append(errs, o.cancel(a.usable(at)))
 		}
 	}
 	return errors.Join(errs...)
@@ -178,14 +156,11 @@ func (a *Agent) endDisabled() error {
 // CheckMount refuses a path at which an agent has no mount: access is decided
 // there, and at no single file.
 func CheckMount(path string) error {
-	if slices.ContainsFunc(rows, func(r row) bool { return r.path == path }) {
+	found, all := parts().mountedAt(path)
+	if found {
 		return nil
 	}
-	var paths []string
-	for _, r := range rows {
-		paths = append(paths, r.path)
-	}
-	return fsys.E(fsys.Invalid, "nothing is mounted at "+path+"; there are "+strings.Join(paths, " "))
+	return fsys.E(fsys.Invalid, "nothing is mounted at "+path+"; there are "+strings.Join(all, " "))
 }
 
 func (a *Agent) checkConfig(c status.Config) error {
@@ -230,15 +205,10 @@ func (a *Agent) refused(ctx context.Context, path, op string, err error) {
 }
 
 // mountTable is the text of the mounts file: path, service, access.
-func mountTable(ns *namespace.Namespace, rows []row) []byte {
+func mountTable(ns *namespace.Namespace, services map[string]string) []byte {
 	var b []byte
 	for _, m := range ns.Mounts() {
-		i := slices.IndexFunc(rows, func(r row) bool { return r.path == m.Path })
-		access := m.Access
-		if access == "" {
-			access = "full"
-		}
-		b = append(b, m.Path+"\t"+rows[i].service+"\t"+access+"\n"...)
+		b = append(b, m.Path+"\t"+services[m.Path]+"\t"+cmp.Or(m.Access, "full")+"\n"...)
 	}
 	return b
 }
