@@ -1,10 +1,14 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
@@ -19,10 +23,26 @@ import (
 // none, with its model.
 func (a *Agent) answer(ctx context.Context, t sessions.Turn, out *sessions.Answer) (budget.Micros, error) {
 	c := a.status.Config()
-	if c.Program == nil {
-		return a.converse(ctx, t, out)
+	if c.Program != nil {
+		return 0, a.perform(ctx, c, t, out)
 	}
-	return 0, a.perform(ctx, c, t, out)
+	if err := a.usable(computePath); err != nil {
+		return 0, err
+	}
+	p := c.Sessions.Profiles[t.Profile] // an empty one, if there is none
+	return sessions.Model{
+		Jobs: a.compute.Root(), Account: a.budget,
+		Name: cmp.Or(p.Model, c.Sessions.Model), Prompt: cmp.Or(p.Prompt, c.Prompt),
+	}.Answer(ctx, t, out)
+}
+
+func (a *Agent) sessionConfig() sessions.Config {
+	c := a.status.Config().Sessions
+	return sessions.Config{
+		Idle: time.Duration(c.Idle), Keep: time.Duration(c.Keep), KeepBytes: c.KeepBytes,
+		Open: c.MaxOpen, Running: c.MaxRunning, Waiting: c.MaxWaiting,
+		Profiles: slices.Sorted(maps.Keys(c.Profiles)),
+	}
 }
 
 // admitPrompt refuses a prompt for a model that nobody would pay, or that came

@@ -104,7 +104,7 @@ func (a *Agent) program(spec programs.Spec) (programs.Program, error) {
 		if len(a.house.Sandboxes) == 0 {
 			return nil, fsys.E(fsys.Unsupported, "program: this daemon has nothing that makes containers")
 		}
-		return &boxed{agent: a, spec: *spec.Container, env: spec.Env}, nil
+		return a.sandboxes.Program(*spec.Container, spec.Env), nil
 	}
 	if a.house.Programs == nil {
 		return nil, fsys.E(fsys.Unsupported, "program: this daemon runs none")

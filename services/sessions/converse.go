@@ -1,4 +1,4 @@
-package agent
+package sessions
 
 import (
 	"context"
@@ -6,37 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"agent9/fsys"
 	"agent9/namespace/budget"
-	"agent9/services/compute"
-	"agent9/services/sessions"
 )
 
-func (a *Agent) sessionConfig() sessions.Config {
-	c := a.status.Config().Sessions
-	return sessions.Config{
-		Idle: time.Duration(c.Idle), Keep: time.Duration(c.Keep), KeepBytes: c.KeepBytes,
-		Open: c.MaxOpen, Running: c.MaxRunning, Waiting: c.MaxWaiting,
-		Profiles: slices.Sorted(maps.Keys(c.Profiles)),
-	}
+// A Model answers prompts with jobs.
+type Model struct {
+	Jobs    fsys.Node // the tree of compute, whose jobs Account pays
+	Account *budget.Account
+	Name    string // of the model; empty: the one that jobs have by default
+	Prompt  string // the system prompt; may be empty
 }
 
-// converse answers a prompt of a session with the agent's model. Each attempt
+// Answer answers a prompt of a session. Each attempt
 // is a job of its own, with an idempotency key: what one has cost is paid
 // once, and one that has ended, or waits, when the program begins again is
 // gone on with.
-func (a *Agent) converse(ctx context.Context, t sessions.Turn, out *sessions.Answer) (budget.Micros, error) {
-	if err := a.usable(computePath); err != nil {
-		return 0, err
-	}
-	ctx = fsys.WithCaller(budget.With(fsys.WithToken(ctx, t.Token), a.budget), t.Author)
+func (m Model) Answer(ctx context.Context, t Turn, out *Answer) (budget.Micros, error) {
+	ctx = fsys.WithCaller(budget.With(fsys.WithToken(ctx, t.Token), m.Account), t.Author)
 	for {
-		job, found, err := a.jobOf(ctx, t, out.Attempt())
+		job, found, err := m.jobOf(ctx, t, out.Attempt())
 		if err != nil {
 			return 0, err
 		}
@@ -58,20 +50,19 @@ func (a *Agent) converse(ctx context.Context, t sessions.Turn, out *sessions.Ans
 
 // jobOf returns the job of an attempt, and whether it was there. Otherwise it
 // is submitted.
-func (a *Agent) jobOf(ctx context.Context, t sessions.Turn, attempt int) (job sessionJob, found bool, err error) {
+func (m Model) jobOf(ctx context.Context, t Turn, attempt int) (job sessionJob, found bool, err error) {
 	key := fmt.Sprintf("session-%d-%d-%d", t.Session, t.Prompt, attempt)
-	root := a.compute.Root()
-	if job.dir, err = fsys.WalkPath(ctx, root, "jobs/"+key); err == nil || !errors.Is(err, fsys.NotExist) {
+	if job.dir, err = fsys.WalkPath(ctx, m.Jobs, "jobs/"+key); err == nil || !errors.Is(err, fsys.NotExist) {
 		return job, true, err
 	}
-	req, err := a.chat(ctx, t)
+	req, err := m.chat(ctx, t)
 	if err != nil {
 		return job, false, err
 	}
 	req.Key = key
-	number, err := fsys.Converse(ctx, root, "new", fsys.Line(req))
+	number, err := fsys.Converse(ctx, m.Jobs, "new", fsys.Line(req))
 	if err == nil {
-		job.dir, err = fsys.WalkPath(ctx, root, "jobs/"+strings.TrimSpace(string(number)))
+		job.dir, err = fsys.WalkPath(ctx, m.Jobs, "jobs/"+strings.TrimSpace(string(number)))
 	}
 	return job, false, err
 }
@@ -81,7 +72,7 @@ type sessionJob struct{ dir fsys.Node }
 
 // jobStatus is what matters here of a job's status.
 type jobStatus struct {
-	State compute.State `json:"state"`
+	State string        `json:"state"`
 	Cost  budget.Micros `json:"cost_microusd"`
 	Error struct {
 		Code   string `json:"code"`
@@ -99,12 +90,12 @@ func (j sessionJob) status(ctx context.Context) (s jobStatus, err error) {
 
 // cutOff reports whether a job that an earlier daemon began ended with that.
 func (s jobStatus) cutOff() bool {
-	return s.State == compute.Cancelled || s.State == compute.Failed && s.Error.Code == fsys.Canceled.String()
+	return s.State == Cancelled || s.State == Failed && s.Error.Code == fsys.Canceled.String()
 }
 
 // outcome is why the job did not do what it was to, or nil.
 func (s jobStatus) outcome() error {
-	if s.State == compute.Done {
+	if s.State == Done {
 		return nil
 	}
 	return fsys.E(fsys.CodeNamed(s.Error.Code, fsys.Unavailable), s.Error.Reason)
@@ -116,7 +107,7 @@ const endPatience = 5 * time.Second
 
 // give gives out what the job answers, less what out has had of it, and
 // returns what that has cost.
-func (j sessionJob) give(ctx context.Context, out *sessions.Answer) (budget.Micros, error) {
+func (j sessionJob) give(ctx context.Context, out *Answer) (budget.Micros, error) {
 	err := j.copy(ctx, out)
 	if err == nil {
 		_, err = fsys.ReadFile(ctx, j.dir, "result") // which waits for the end
@@ -141,7 +132,7 @@ func (j sessionJob) give(ctx context.Context, out *sessions.Answer) (budget.Micr
 // the daemon cuts off is ended by that.
 func (j sessionJob) abandon(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPatience)
-	if !sessions.CutOff(ctx) {
+	if !CutOff(ctx) {
 		fsys.WriteFile(end, j.dir, "ctl", []byte("cancel")) // refused if it has ended
 		fsys.ReadFile(end, j.dir, "result")                 // the time that may take is over otherwise
 	}
@@ -149,7 +140,7 @@ func (j sessionJob) abandon(ctx context.Context) (context.Context, context.Cance
 }
 
 // copy copies the output of the job to out, as it comes.
-func (j sessionJob) copy(ctx context.Context, out *sessions.Answer) error {
+func (j sessionJob) copy(ctx context.Context, out *Answer) error {
 	h, err := fsys.OpenPath(ctx, j.dir, "output", fsys.Read)
 	if err != nil {
 		return err

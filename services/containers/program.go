@@ -1,4 +1,4 @@
-package agent
+package containers
 
 import (
 	"context"
@@ -12,21 +12,24 @@ import (
 	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/providers/programs"
-	"agent9/services/containers"
 )
 
-// boxed is a program in a sandbox of the agent's: each tick is a session in
-// /containers, which is removed when the tick is over. The command gets the
+// Program returns the agent's program that runs as spec says: each tick is a
+// session, which is removed when the tick is over. The command gets the
 // trigger on its standard input; what it dials is the tick's namespace.
+func (s *Service) Program(spec programs.Container, env map[string]string) programs.Program {
+	return &boxed{s, spec, env}
+}
+
 type boxed struct {
-	agent *Agent
-	spec  programs.Container
-	env   map[string]string
+	s    *Service
+	spec programs.Container
+	env  map[string]string
 }
 
 var _ programs.Program = (*boxed)(nil)
 
-// boxRequest is what is asked of /containers.
+// boxRequest is what is asked of /
 type boxRequest struct {
 	Image    string            `json:"image,omitempty"`
 	Provider string            `json:"provider,omitempty"`
@@ -68,12 +71,12 @@ func (b *boxed) Run(ctx context.Context, t programs.Trigger, env programs.Env) (
 	if err != nil {
 		return programs.Outcome{}, err
 	}
-	ctx = budget.With(fsys.WithCaller(ctx, fsys.Caller(b.agent.Name)), b.agent.budget)
-	n, err := b.agent.sandboxes.Submit(ctx, b.request(ctx, t), dialled(addr))
+	ctx = budget.With(fsys.WithCaller(ctx, fsys.Caller(b.s.config.Agent)), b.s.config.Account)
+	n, err := b.s.Submit(ctx, b.request(ctx, t), dialled(addr))
 	if err != nil {
 		return programs.Outcome{}, programs.CannotRun("the container", err)
 	}
-	session, err := fsys.WalkPath(ctx, b.agent.sandboxes.Root(), "sessions/"+strconv.FormatInt(n, 10))
+	session, err := fsys.WalkPath(ctx, b.s.Root(), "sessions/"+strconv.FormatInt(n, 10))
 	if err != nil {
 		return programs.Outcome{}, err
 	}
@@ -145,7 +148,7 @@ func endOf(result []byte) error {
 	if err := json.Unmarshal(result, &r); err != nil {
 		return fsys.Wrap(fsys.Internal, "the result of the container", err)
 	}
-	if r.State == string(containers.Done) {
+	if r.State == string(Done) {
 		return nil
 	}
 	reason := "the container ended as " + r.State
@@ -165,7 +168,7 @@ func endOf(result []byte) error {
 }
 
 // dialled connects who dials with the socket at addr, as agentctl takes it.
-func dialled(addr string) containers.Serve {
+func dialled(addr string) Serve {
 	return func(ctx context.Context, _ string, conn net.Conn) {
 		var d net.Dialer
 		to, err := d.DialContext(ctx, "unix", strings.TrimPrefix(addr, "unix:"))

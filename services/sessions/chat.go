@@ -1,10 +1,8 @@
-package agent
+package sessions
 
 import (
 	"context"
 	"encoding/json"
-
-	"agent9/services/sessions"
 )
 
 // historyBytes is how much of a transcript a model is told.
@@ -31,19 +29,10 @@ func say(role, text string) message {
 }
 
 // chat is what the model is asked: what was said so far, and t.
-func (a *Agent) chat(ctx context.Context, t sessions.Turn) (chat, error) {
-	c := a.status.Config()
-	req, prompt := chat{Model: c.Sessions.Model}, c.Prompt
-	if p := c.Sessions.Profiles[t.Profile]; t.Profile != "" {
-		if p.Prompt != "" {
-			prompt = p.Prompt
-		}
-		if p.Model != "" {
-			req.Model = p.Model
-		}
-	}
-	if prompt != "" {
-		req.Messages = append(req.Messages, say("system", prompt))
+func (m Model) chat(ctx context.Context, t Turn) (chat, error) {
+	req := chat{Model: m.Name}
+	if m.Prompt != "" {
+		req.Messages = append(req.Messages, say("system", m.Prompt))
 	}
 	lines, err := t.History(ctx, historyBytes)
 	if err != nil {
@@ -55,14 +44,14 @@ func (a *Agent) chat(ctx context.Context, t sessions.Turn) (chat, error) {
 
 // said is what a model is told of lines: the prompts that were answered, with
 // their answers.
-func said(lines []sessions.Line) (messages []message) {
-	var prompt *sessions.Line
+func said(lines []Line) (messages []message) {
+	var prompt *Line
 	for i, l := range lines {
 		switch {
-		case l.Role == sessions.User:
+		case l.Role == User:
 			prompt = &lines[i]
-		case l.Role == sessions.Assistant && l.Text != "" && prompt != nil && l.Prompt == prompt.Prompt &&
-			(l.Outcome == sessions.Done || l.Outcome == sessions.Cancelled):
+		case l.Role == Assistant && l.Text != "" && prompt != nil && l.Prompt == prompt.Prompt &&
+			(l.Outcome == Done || l.Outcome == Cancelled):
 			messages = append(messages, asked(prompt.Text, prompt.Data), say("assistant", l.Text))
 		}
 	}
