@@ -13,8 +13,8 @@ import (
 	"agent9/services/host"
 	"agent9/services/identity"
 	"agent9/store"
-	"agent9/store/bolt"
 	"agent9/store/check"
+	"agent9/store/open"
 )
 
 // An ended command has the exit status that it wants.
@@ -88,10 +88,8 @@ a daemon uses the directory, or there is no whole database in it.`,
 	}
 }
 
-func openExisting(data string, readOnly bool) (*bolt.DB, error) {
-	opt := databaseOptions()
-	opt.Existing, opt.ReadOnly = true, readOnly
-	return bolt.OpenWith(filepath.Join(data, host.DatabaseName), opt)
+func openExisting(data string, readOnly bool) (open.DB, error) {
+	return openWith(data, open.Options{Existing: true, ReadOnly: readOnly})
 }
 
 // reseal gives every record in a data directory its checksum.

@@ -12,7 +12,7 @@ import (
 	"agent9/services/host"
 	"agent9/services/identity"
 	"agent9/store"
-	"agent9/store/bolt"
+	"agent9/store/open"
 )
 
 // This file, models.go and sandboxes.go are the only ones that name concrete stores, drivers
@@ -22,20 +22,21 @@ import (
 const keyFile = "master.key"
 
 // openStore opens the database in the directory data.
-func openStore(data string) (closer interface {
-	store.Updater
-	Close() error
-}, err error) {
+func openStore(data string) (open.DB, error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fsys.Wrap(fsys.Unavailable, "the data directory "+data, err)
 	}
 	if err := checkDir(data); err != nil {
 		return nil, err
 	}
-	return bolt.OpenWith(filepath.Join(data, host.DatabaseName), databaseOptions())
+	return openWith(data, open.Options{})
 }
 
-func databaseOptions() bolt.Options { return bolt.Options{Steps: host.Steps(), Where: host.Where} }
+// openWith opens the database in the directory data, and raises an older one.
+func openWith(data string, opt open.Options) (open.DB, error) {
+	opt.Steps, opt.Where = host.Steps(), host.Where
+	return open.Open("bolt:"+filepath.Join(data, host.DatabaseName), opt)
+}
 
 // openRing returns what the agents' keys are encrypted with: passphrase, or if
 // there is none, a file.
