@@ -183,7 +183,7 @@ func (h *callHandle) act(ctx context.Context) error {
 		if h.scan.text {
 			req = bytes.TrimSuffix(req, []byte("\n"))
 		} else {
-			req = bytes.TrimSpace(Unmarked(bytes.TrimSpace(req)))
+			req = bytes.TrimSpace(TrimBOM(bytes.TrimSpace(req)))
 		}
 	}
 	var whole json.RawMessage
@@ -261,8 +261,8 @@ func (h *callHandle) Sync(ctx context.Context) error {
 // bom is the byte order mark that some editors and shells put before JSON.
 const bom = "\uFEFF"
 
-// Unmarked returns p without the mark, as far as it is there.
-func Unmarked(p []byte) []byte {
+// TrimBOM returns p without the mark, as far as it is there.
+func TrimBOM(p []byte) []byte {
 	if len(p) < len(bom) && bytes.HasPrefix([]byte(bom), p) {
 		return nil
 	}

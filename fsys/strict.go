@@ -15,7 +15,7 @@ import (
 // those that there are.
 // Errors are those of [InJSON], or say what comes behind the object.
 func Strictly(doc []byte, v any) error {
-	doc = Unmarked(doc)
+	doc = TrimBOM(doc)
 	d := json.NewDecoder(bytes.NewReader(doc))
 	d.DisallowUnknownFields()
 	if bytes.HasPrefix(bytes.TrimSpace(doc), []byte("null")) { // which encoding/json takes for anything

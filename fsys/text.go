@@ -185,12 +185,12 @@ func (h *docHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, erro
 		h.draft = append(h.draft, make([]byte, grow)...)
 	}
 	copy(h.draft[off:], p)
-	if first := bytes.TrimLeft(Unmarked(h.draft), " \t\r\n\x00"); len(first) > 0 && first[0] != '{' && first[0] != '[' {
+	if first := bytes.TrimLeft(TrimBOM(h.draft), " \t\r\n\x00"); len(first) > 0 && first[0] != '{' && first[0] != '[' {
 		h.draft, h.began = nil, false
 		return 0, E(Invalid, "this file takes a JSON object; nothing was changed")
 	}
 	h.dirty = true
-	if !json.Valid(Unmarked(h.draft)) {
+	if !json.Valid(TrimBOM(h.draft)) {
 		return len(p), nil
 	}
 	if err := h.save(ctx); err != nil {
@@ -201,7 +201,7 @@ func (h *docHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, erro
 
 func (h *docHandle) save(ctx context.Context) error {
 	h.dirty = false
-	return h.doc.Save(Join(ctx, h.opened), Unmarked(h.draft))
+	return h.doc.Save(Join(ctx, h.opened), TrimBOM(h.draft))
 }
 
 // Sync reports a document that was left half-written.

@@ -100,7 +100,7 @@ type request struct {
 
 func parse(body []byte, kind, key string) (*request, error) {
 	req := &request{key: key}
-	if json.Unmarshal(fsys.Unmarked(body), &req.fields) != nil || req.fields == nil {
+	if json.Unmarshal(fsys.TrimBOM(body), &req.fields) != nil || req.fields == nil {
 		return nil, fsys.E(fsys.Invalid, "the body is not a JSON object")
 	}
 	var options struct {

@@ -29,7 +29,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/internal/marked"
+	"agent9/providers/internal/proctree"
 	"agent9/providers/models"
 )
 
@@ -52,7 +52,7 @@ type Config struct {
 // Sweep ends what is left of commands of an earlier daemon whose data was in
 // the directory data, and removes their requests. No other daemon may use it.
 func Sweep(data string) {
-	marked.Kill(marked.Owner(data))
+	proctree.Kill(proctree.Owner(data))
 	os.RemoveAll(requests(data)) // what cannot be removed is in nobody's way
 }
 
@@ -100,12 +100,12 @@ func (p *Provider) Run(ctx context.Context, req models.Request, emit func(models
 	cmd.Dir = p.config.Dir
 	cmd.Env = append(p.config.Env[:len(p.config.Env):len(p.config.Env)], RequestVar+"="+file)
 	if p.config.Data != "" {
-		cmd.Env = append(cmd.Env, marked.Var+"="+marked.Owner(p.config.Data))
+		cmd.Env = append(cmd.Env, proctree.Var+"="+proctree.Owner(p.config.Data))
 	}
 	cmd.Stdin = strings.NewReader(req.Last())
 	cmd.Stdout = out
 	cmd.Stderr = stderr
-	cmd.SysProcAttr = marked.Attributes()
+	cmd.SysProcAttr = proctree.Attributes()
 	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
 	cmd.WaitDelay = grace
 

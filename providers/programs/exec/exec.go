@@ -38,7 +38,7 @@ import (
 	"time"
 
 	"agent9/fsys"
-	"agent9/providers/internal/marked"
+	"agent9/providers/internal/proctree"
 	"agent9/providers/programs"
 )
 
@@ -68,8 +68,8 @@ type Driver struct {
 // and kills what is left of commands of an earlier one, and removes the
 // directories that they ran in.
 func New(data string) *Driver {
-	d := &Driver{owner: marked.Owner(data), dirs: filepath.Join(data, "ticks")}
-	marked.Kill(d.owner)
+	d := &Driver{owner: proctree.Owner(data), dirs: filepath.Join(data, "ticks")}
+	proctree.Kill(d.owner)
 	os.RemoveAll(d.dirs) // what cannot be removed is in nobody's way
 	return d
 }
@@ -104,7 +104,7 @@ func (c *command) Run(ctx context.Context, t programs.Trigger, env programs.Env)
 	cmd.Dir, cmd.Env = dir, vars
 	cmd.Stdin = bytes.NewReader(fsys.Line(t))
 	cmd.Stdout, cmd.Stderr = w, w
-	cmd.SysProcAttr = marked.Attributes()
+	cmd.SysProcAttr = proctree.Attributes()
 	// A child that keeps standard input open must not make Wait hang.
 	cmd.WaitDelay = drain
 	if err := cmd.Start(); err != nil {
@@ -125,10 +125,10 @@ func (c *command) Run(ctx context.Context, t programs.Trigger, env programs.Env)
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		marked.KillAll(pid, mark)
+		proctree.KillAll(pid, mark)
 		<-ended
 	}
-	left := marked.KillAll(pid, mark)
+	left := proctree.KillAll(pid, mark)
 	select {
 	case <-copied:
 	case <-time.After(drain):
@@ -184,7 +184,7 @@ func (c *command) vars(t programs.Trigger, env programs.Env, mark string) ([]str
 	if err != nil {
 		return nil, programs.CannotRun("the socket of the tick", err)
 	}
-	vars = append(vars, AddrVar+"="+addr, AgentVar+"="+t.Agent, TickVar+"="+t.Tick, CauseVar+"="+string(t.Cause), marked.Var+"="+mark)
+	vars = append(vars, AddrVar+"="+addr, AgentVar+"="+t.Agent, TickVar+"="+t.Tick, CauseVar+"="+string(t.Cause), proctree.Var+"="+mark)
 	if c.spec.Mount {
 		at, err := env.Mount()
 		if err != nil {

@@ -155,7 +155,7 @@ func environment() []string {
 // Recover ends what an earlier daemon left; see [folder.Engine].
 func (e engine) Recover(place folder.Place, last folder.Process) sandboxes.Usage {
 	last.Kill()
-	killMarked(mark + place.ID)
+	killWithVar(mark + place.ID)
 	os.RemoveAll(temporary(place.ID))
 	return sandboxes.Usage{}
 }
@@ -173,7 +173,7 @@ func (r *run) Started()           {}
 // Kill ends the box and what it has begun; see [folder.Run].
 func (r *run) Kill() {
 	r.cmd.Process.Kill()
-	killMarked(mark + r.id)
+	killWithVar(mark + r.id)
 }
 
 func (r *run) Usage(end *os.ProcessState) sandboxes.Usage {

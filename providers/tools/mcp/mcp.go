@@ -23,7 +23,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agent9/fsys"
-	"agent9/providers/internal/marked"
+	"agent9/providers/internal/proctree"
 	"agent9/providers/tools"
 )
 
@@ -37,7 +37,7 @@ var _ tools.Provider = (*Provider)(nil)
 func New(version, data string) *Provider {
 	p := &Provider{version: version}
 	if data != "" {
-		p.mark = marked.Var + "=" + marked.Owner(data)
+		p.mark = proctree.Var + "=" + proctree.Owner(data)
 	}
 	return p
 }

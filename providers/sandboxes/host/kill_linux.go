@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killMarked kills every process that began with this variable in its
+// killWithVar kills every process that began with this variable in its
 // environment. All are stopped first, until there are no new ones: what is
 // stopped cannot fork.
-func killMarked(variable string) {
+func killWithVar(variable string) {
 	stopped := map[int]bool{}
 	for more := true; more; {
 		more = false
-		for _, pid := range marked(variable) {
+		for _, pid := range withVar(variable) {
 			if !stopped[pid] {
 				more, stopped[pid] = true, true
 				unix.Kill(pid, unix.SIGSTOP)
@@ -27,8 +27,8 @@ func killMarked(variable string) {
 	}
 }
 
-// marked returns the processes that began with variable.
-func marked(variable string) []int {
+// withVar returns the processes that began with variable.
+func withVar(variable string) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil

@@ -1,4 +1,4 @@
-package marked
+package proctree
 
 import (
 	"bytes"
@@ -32,12 +32,12 @@ func Attributes() *syscall.SysProcAttr {
 // KillAll kills what is left of the session that pid led, and all processes
 // that have the mark, and returns how many there were.
 func KillAll(pid int, mark string) int {
-	return killEach(func() []int { return append(group(pid), marked(mark, pid)...) })
+	return killEach(func() []int { return append(group(pid), withVar(mark, pid)...) })
 }
 
 // Kill kills every process whose mark begins with mark.
 func Kill(mark string) {
-	killEach(func() []int { return marked(mark, 0) })
+	killEach(func() []int { return withVar(mark, 0) })
 }
 
 // death is how long killEach waits until all that it killed has ended.
@@ -100,9 +100,9 @@ func group(pgid int) (pids []int) {
 	return pids
 }
 
-// marked stops and returns every process whose variable AGENT9_RUN begins with
+// withVar stops and returns every process whose variable AGENT9_RUN begins with
 // mark, of those that may have been started after the process since.
-func marked(mark string, since int) (pids []int) {
+func withVar(mark string, since int) (pids []int) {
 	want := []byte(Var + "=" + mark)
 	for _, pid := range processes(since) {
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")

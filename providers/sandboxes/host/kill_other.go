@@ -2,6 +2,6 @@
 
 package host
 
-// killMarked does nothing: the environment of other processes is not to be
+// killWithVar does nothing: the environment of other processes is not to be
 // read everywhere. The box kills what it has begun when its input ends.
-func killMarked(string) {}
+func killWithVar(string) {}

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package marked
+package proctree
 
 import "syscall"
 
