@@ -261,7 +261,7 @@ func (h *callHandle) Sync(ctx context.Context) error {
 // bom is the byte order mark that some editors and shells put before JSON.
 const bom = "\uFEFF"
 
-// TrimBOM returns p without the mark, as far as it is there.
+// TrimBOM returns p without a leading byte order mark, whole or cut short.
 func TrimBOM(p []byte) []byte {
 	if len(p) < len(bom) && bytes.HasPrefix([]byte(bom), p) {
 		return nil

@@ -2,7 +2,7 @@ package fsys
 
 import "context"
 
-// A Caller is who is attached, as the transport or a token proved it. It is
+// A Caller is the attached client, as the transport or a token proved it. It is
 // a fact for records ("from"), not a right: rights are in the tree that the
 // caller was given.
 type Caller string
@@ -34,7 +34,7 @@ func CredentialOf(ctx context.Context) string {
 	return string(CallerOf(ctx))
 }
 
-// CallerOf returns who asks; empty if nobody is named.
+// CallerOf returns the caller of a request; empty if it is unknown.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

@@ -7,7 +7,7 @@ import (
 )
 
 // A Feed is a Stream file of what is published while it is open: each open
-// begins with what comes next. Nothing is kept for nobody, and a reader that
+// begins with what comes next. Nothing is buffered without a reader, and one that
 // does not keep up loses the oldest lines, which it is told: what was lost is
 // replaced by one line of JSON, {"event":"lost","bytes":N}.
 type Feed struct {

@@ -172,7 +172,7 @@ type (
 		SetAttr(ctx context.Context, set Attr) error
 	}
 	// A Taker may be a file from which a read takes away what it gives, so
-	// that who may only read must not open it.
+	// that a caller with only the right to read must not open it.
 	Taker interface {
 		Node
 		Takes() bool

@@ -1,6 +1,6 @@
 package fsys
 
-// A Holder is a Handle that keeps something in memory for who has it open: a
+// A Holder is a Handle that keeps something in memory while it is open: a
 // snapshot of a text, a request that is not whole yet, a reply that was not
 // read. Who serves many clients asks, to bound what one makes it keep.
 type Holder interface {

@@ -38,7 +38,7 @@ type waiting struct {
 	over       bool // it is not among the tape's any more
 }
 
-// NewTape returns a stream of data. Who makes data grow calls Grown after.
+// NewTape returns a stream of data. The writer of data calls Grown after each write.
 func NewTape(data Bytes) *Tape { return &Tape{data: data} }
 
 // Grown wakes the readers that wait at the end.

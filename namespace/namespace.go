@@ -1,5 +1,5 @@
 // Package namespace composes services into the one tree that somebody sees,
-// and decides at each mount who may do what there and who pays.
+// and decides at each mount which operations a caller may do and which account pays.
 //
 // A [Namespace] is a mount table. The mount with the longest path that is a
 // prefix of a file's path serves the file; which one that is, is decided once,

@@ -6,7 +6,7 @@ import (
 	"agent9/fsys"
 )
 
-// Forgiving returns s for reading by who can do without a record that is damaged:
+// Forgiving returns s for readers that can do without a damaged record:
 // in a listing, that has its key and a nil Value, which no other has; and in a
 // transaction, its Get fails with [ErrDamaged] as ever, but does not undo what
 // else is done there. A key that is itself damaged may be in the listing of

@@ -78,7 +78,7 @@ const blocksPrefix = "b/"
 
 func blockKey(no int64) string { return fmt.Sprintf("%s%016x", blocksPrefix, no) }
 
-// Tape returns the stream of the log. Who writes the log may End it.
+// Tape returns the stream of the log. The log's writer may End it.
 func (l *Log) Tape() *fsys.Tape { return l.tape }
 
 // Append adds what is buffered, and then p, in the transaction that tx belongs

@@ -73,7 +73,7 @@ type Updater interface {
 	// if f returns an error, nothing, and Update returns that error. Updates
 	// run one at a time, so what f reads from tx holds until it is committed;
 	// those that wait are committed together. f must use only tx, must not
-	// block, and does its work again in no case.
+	// block, and is never retried.
 	//
 	// What f decides, it decides on what it reads from tx: a copy in memory
 	// that [After] brings up to date is behind, as the transactions before

@@ -11,7 +11,7 @@ import (
 	"agent9/fsys"
 )
 
-// A Client is somebody who has locks: an attach, or a mount.
+// A Client is an owner of locks: an attach, or a mount.
 type Client interface {
 	// Over reports whether nothing of the client's counts any longer.
 	Over() bool
@@ -37,7 +37,7 @@ type Table struct {
 type file struct {
 	held    []Held
 	waiting int
-	changed chan struct{} // made by who waits, closed when locks go
+	changed chan struct{} // made by a waiter, closed when locks are released
 }
 
 const (
@@ -91,7 +91,7 @@ func (t *Table) Set(ctx context.Context, id fsys.ID, h Held, wait bool) (granted
 	}
 }
 
-// never is what try returns to who does not wait.
+// never is what try returns to callers that do not wait.
 var never = make(chan struct{})
 
 // try sets h, or returns what is closed when that may be tried again: who waits
@@ -132,7 +132,7 @@ func (t *Table) leave(id fsys.ID) {
 	}
 }
 
-// keep wakes who waits, as a lock has changed.
+// keep wakes the waiters, as a lock has changed.
 func (t *Table) keep(id fsys.ID, f *file) {
 	if t.files == nil {
 		t.files = map[fsys.ID]*file{}

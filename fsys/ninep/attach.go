@@ -183,7 +183,7 @@ func (a *attach) unuse(c *conn) {
 
 // newContext returns a context for r. A context is used again only after a
 // read or a look at something that is not a Message: everything else may keep
-// it, to act later in the name of who is attached.
+// it, to act later in the name of the attached client.
 func (a *attach) newContext(r *request) *opContext {
 	switch r.m.Type {
 	case tread, treaddir, tstat, tgetattr, tstatfs:

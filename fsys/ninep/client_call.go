@@ -23,7 +23,7 @@ type clientCall struct {
 	tag      uint16
 }
 
-// A clientReply is a reply; who gets it frees it.
+// A clientReply is a reply; its receiver frees it.
 type clientReply struct {
 	message
 	frame *frame

@@ -124,7 +124,7 @@ func (ch *chain) waitFor(ctx context.Context, i int) (*clientReply, error) {
 	return ch.wait(ctx, len(ch.calls)-1)
 }
 
-// settle notes the answer r, or that there is none.
+// settle records the answer r, or that there is none.
 func (ch *chain) settle(call *clientCall, r *clientReply) {
 	ch.mu.Lock()
 	switch call.typ {

@@ -16,7 +16,7 @@ import (
 type sendQueue struct {
 	mu    sync.Mutex
 	b     []byte
-	space chan struct{} // closed when b was taken; made by who waits for that
+	space chan struct{} // made by a waiter, closed when b was taken
 	wake  chan struct{}
 	later *time.Timer // wakes the goroutine for what nobody waits for
 }

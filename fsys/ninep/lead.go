@@ -41,7 +41,7 @@ func (c *conn) look() {
 	l := &c.lead
 	now := l.now.Load()
 	if now != 0 && now == l.seen && l.now.CompareAndSwap(now, 0) {
-		c.hand(job{}) // before who has led ends, so c.work is open
+		c.hand(job{}) // before the last leader ends, so c.work is open
 		now = 0
 	}
 	if l.seen = now; now != 0 {

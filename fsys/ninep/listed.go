@@ -47,7 +47,7 @@ func (e *listed) info() fsys.Info {
 	return sized(info, e.Size)
 }
 
-// listedWalk serves Txattrwalk of listAttr. Who may not read the directory is
+// listedWalk serves Txattrwalk of listAttr. A client that may not read the directory is
 // refused as by Tlopen.
 func (r *request) listedWalk() error {
 	at, kind := r.place()

@@ -23,7 +23,7 @@ type outbox struct {
 	unsent   burden // of the frames in queue and being written
 	writing  bool
 	err      error
-	room     chan struct{} // made by who waits, closed when there is room again
+	room     chan struct{} // made by a waiter, closed when there is space again
 	deadline time.Time
 }
 

@@ -2,7 +2,7 @@ package ninep
 
 import "net"
 
-// PeerUID returns who is at the other end of a Unix socket, or -1.
+// PeerUID returns the user at the other end of a Unix socket, or -1.
 func PeerUID(conn net.Conn) int {
 	u, ok := conn.(*net.UnixConn)
 	if !ok {

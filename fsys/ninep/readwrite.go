@@ -46,7 +46,7 @@ func (r *request) read() error {
 }
 
 // messageRoom is what a read of a Message has room for: many may wait, and ask
-// for as much as a reply can hold. Who wants more reads again.
+// for as much as a reply can hold. A client that wants more reads again.
 const messageRoom = 32<<10 - readHeader
 
 // littleRoom is what a read has room for when there is no more. It fits into

@@ -71,7 +71,7 @@ func (p *Pool) sendOne() bool {
 	return false
 }
 
-// away ends v, which is gone. What it had is there at once for who comes.
+// away ends v, which is gone. Its memory is free at once for newcomers.
 func (v *Visit) away() {
 	v.leave()
 	v.part.Close()

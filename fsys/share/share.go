@@ -5,7 +5,7 @@
 //
 // A caller never gets more than is then left for others: of n that want all
 // they can get each has an n+1st part, and so much is free for who wants less.
-// Who has not said who it is has a share together with all others of that kind.
+// Connections that have not attached yet have one share together.
 // A part of the pool is the operator's alone.
 package share
 
@@ -27,7 +27,7 @@ const (
 	Data                 // what is being received or sent, and replies not taken
 	Fids                 // fids, attaches, and the names that lead to them
 	Files                // what open files keep: texts, listings, requests that are not whole
-	Locks                // locks, and who has them
+	Locks                // locks, and their owners
 	kinds
 )
 
@@ -158,7 +158,7 @@ const maxWait = time.Second
 type gate struct {
 	waiting atomic.Int32
 	mu      sync.Mutex
-	freed   chan struct{} // made by who waits, closed when something was given back
+	freed   chan struct{} // made by a waiter, closed when memory was given back
 }
 
 func (g *gate) wake() {

@@ -14,7 +14,7 @@
 // What is read says where to go on: next_offset. A file that takes something
 // away, such as inbox/next, has taken it when wait was told to go to the end
 // and came there; then the answer is on its way and nobody can say whether it
-// arrived. Who needs to be sure reads inbox/head and removes the message.
+// arrived. To be sure, read inbox/head and then remove the message.
 //
 // The files are resources as well: agent9:///PATH, from ?offset=N. Those of the
 // first two levels are listed. Whoever subscribes to a stream is told when it

@@ -20,7 +20,7 @@ const (
 // is for, or all that the operator sees, and at /agents/NAME/mcp.
 //
 // Each request is a session of its own, with what its own sender may see:
-// nothing is kept between two of them.
+// no state is kept between two of them.
 func App(version string) func(path []string) *web.App {
 	known := sdk.NewSchemaCache()
 	return func(path []string) *web.App {

@@ -150,7 +150,7 @@ func (c *call) ask(kind string) (err error) {
 	end := c.s.Begin("OpenAI " + kind)
 	defer func() { end(err) }()
 	ctx := c.s.R.Context()
-	h, err := fsys.OpenPath(ctx, c.compute, "new", fsys.Read|fsys.Write) // before the body comes, for who may not
+	h, err := fsys.OpenPath(ctx, c.compute, "new", fsys.Read|fsys.Write) // before the body comes, to refuse early
 	if err != nil {
 		return err
 	}

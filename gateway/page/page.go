@@ -1,7 +1,7 @@
 // Package page is the web page for people: static files, which know no more than
 // the tree over HTTP of [agent9/fsys/export/web].
 //
-//	/               the page, for who asks for HTML; for others it is the tree
+//	/               the page, if the client accepts HTML; otherwise the tree
 //	/page/NAME      its style and its scripts
 //
 // Nothing in them is secret, so they are given to everybody; what they show is

@@ -62,7 +62,7 @@ func (r *Runner) Create(ctx context.Context, hold *budget.Hold, spec Spec, progr
 
 // Open returns a sandbox that was made before. It does not run until Start. An
 // id is no proof: owns says from the sandbox's name, which the provider keeps,
-// whether it is that of who asks; one that is not is NotExist.
+// whether it belongs to the caller; one that does not is NotExist.
 func (r *Runner) Open(ctx context.Context, id string, owns func(name string) bool) (*Box, error) {
 	sandbox, err := r.provider.Open(ctx, id)
 	if err != nil {

@@ -7,7 +7,7 @@
 // rmdir; a file that is removed while it is open can be read and written until
 // its last handle is closed. Permission bits and modification times are kept,
 // access times are not. A file or directory without a write bit refuses what
-// would change it, whoever asks; who may come here at all is for the gates.
+// would change it, for every caller; gates decide who may come here at all.
 //
 // Every change is one transaction: when it returns, it is on disk, whole. A
 // read of what is being overwritten gives, block by block, the old or the new.

@@ -24,7 +24,7 @@ var (
 	_ fsys.Syncer = (*handle)(nil)
 )
 
-// newHandle is for who has counted it in opens.
+// newHandle returns a handle that the caller has counted in opens.
 func newHandle(ctx context.Context, f *file, flag fsys.Flag) *handle {
 	h := &handle{tree: f.tree, ino: f.ino, flag: flag, opened: context.WithoutCancel(ctx)}
 	if flag&fsys.Read != 0 {

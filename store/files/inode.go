@@ -39,7 +39,7 @@ func key(before string, n uint64, after string) string {
 	return string(append(b, after...))
 }
 
-// keys are those of what is read most of a file, kept by who has it open.
+// keys are the most read keys of a file, computed once for each open handle.
 type keys struct {
 	ino          uint64
 	inode, first string // first is that of the first block
@@ -85,7 +85,7 @@ func loadInode(ctx context.Context, s store.Store, ino uint64) (inode, error) {
 
 var emptyRoot = inode{Dir: true, Perm: 0o755, Version: 1}
 
-// statInode is loadInode for who wants to know what there is, but not its name.
+// statInode is loadInode for callers that do not need the name.
 // What is damaged is there, with nothing known of it but whether it is a directory.
 func statInode(ctx context.Context, s store.Store, ino uint64, dir bool) (fsys.Info, error) {
 	var rec nameless

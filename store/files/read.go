@@ -12,7 +12,7 @@ import (
 )
 
 // ReadIn returns all of the file at path as the transaction that tx belongs to
-// sees it, for who is told of a change and wants to know what it is.
+// sees it, so that a watcher can read the change that it was told of.
 func (t *Tree) ReadIn(ctx context.Context, tx store.Store, path string) ([]byte, error) {
 	in := store.In(tx, t.st)
 	e := entry{Ino: rootIno, Dir: true}

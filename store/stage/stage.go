@@ -2,7 +2,7 @@
 // transactions can be stored in one, or not at all.
 //
 // A [Stage] lies over a view of a store and is a store.Updater itself: what is
-// written to it is in memory, seen by who reads the stage and by nobody else,
+// written to it is in memory, and visible only to readers of the stage,
 // until Commit writes all of it in a transaction of the store below. Who makes
 // a stage keeps others from changing what lies below it meanwhile; a stage
 // does not find out if they do.

@@ -19,7 +19,7 @@ const forReturn = 5 * time.Second
 type link struct {
 	mu      sync.Mutex
 	running int           // requests under way
-	idle    chan struct{} // made by who waits for running to be 0, closed then
+	idle    chan struct{} // made by a waiter, closed when running is 0
 	back    chan struct{} // made when the tree was lost, closed when it is back
 	until   time.Time     // when requests no longer wait for that
 	age     int           // how often the tree was lost

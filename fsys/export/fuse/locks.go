@@ -22,7 +22,7 @@ func (c client) Over() bool         { return c.t.ctx.Err() != nil }
 func (c client) Reserve(int64) bool { return true } // the kernel bounds what it asks for
 func (c client) Give(int64)         {}
 
-// lockers are who may have locks, by the files that they asked through: a
+// lockers are the possible owners of locks, by the files that they asked through: a
 // close(2) gives up all of its process's locks on the file.
 type lockers struct {
 	mu  sync.Mutex
@@ -34,7 +34,7 @@ type locker struct {
 	owner string
 }
 
-// enter returns the process that who is known as.
+// enter returns the process that is known as who.
 func (l *lockers) enter(who locker, process uint32) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -38,7 +38,7 @@
 // misses nothing and gets nothing twice; a stream that begins anew for each
 // open has none. The event of type end says that the stream has ended.
 //
-// # Who may
+// # Authorization
 //
 // Nothing but [Server.Public] and [Server.Page] is answered without what
 // [Server.Attach] takes for a proof, and then all that is refused looks alike.

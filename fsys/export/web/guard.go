@@ -84,7 +84,7 @@ func (s *Server) serve(w *writer, r *http.Request, loopback bool) {
 			refuse = app.Refuse
 		}
 	}
-	// Who may ask goes before what is wrong with the question.
+	// Rights are checked before the request is.
 	session, leave, denied := s.admit(w, r)
 	if denied != nil {
 		refuse(w, denied)
@@ -148,7 +148,7 @@ func (s *Server) admit(w *writer, r *http.Request) (_ *Session, leave func(), er
 // headKey is of how long the head of a request was.
 type headKey struct{}
 
-// join makes room for a request of who is by, on the connection c if that is
+// join reserves memory for a request of by, on the connection c if that is
 // known.
 func (s *Server) join(c *counted, r *http.Request, by string) (*share.Part, error) {
 	if err := s.enter(by); err != nil {

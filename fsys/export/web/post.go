@@ -47,7 +47,7 @@ func (s *Session) post() error {
 	case info.Kind != fsys.Message:
 		return fsys.E(fsys.Unsupported, "only a message file can be called with POST, and this is a "+info.Kind.String()+"; PUT writes it, PATCH appends")
 	}
-	h, err := s.Open(ctx, node, fsys.Read|fsys.Write) // before the body comes, for who may not
+	h, err := s.Open(ctx, node, fsys.Read|fsys.Write) // before the body comes, to refuse early
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type Peer struct {
 type Grant struct {
 	Root   fsys.Node
 	Caller fsys.Caller
-	// Agent is whose tree it is: /agents/Agent in Root. Empty for who sees
+	// Agent is whose tree it is: /agents/Agent in Root. Empty for a caller that sees
 	// all.
 	Agent string
 	// By is whose share it is: the token or the socket that proved who it is.
@@ -61,7 +61,7 @@ type Server struct {
 	Attach func(ctx context.Context, peer Peer, bearer string) (Grant, error)
 	// TLS, if set, is spoken on TCP.
 	TLS *tls.Config
-	// PeerUID returns who is at the other end of a Unix socket, or -1.
+	// PeerUID returns the user at the other end of a Unix socket, or -1.
 	PeerUID func(net.Conn) int
 	// App returns what answers below a path instead of the tree, or nil.
 	App func(path []string) *App
@@ -225,7 +225,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// enter admits one more request of who is by.
+// enter admits one more request of by.
 func (s *Server) enter(by string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,13 +30,13 @@ type Session struct {
 // tree's.
 type App struct {
 	Serve  func(s *Session)
-	Refuse func(w http.ResponseWriter, err error) // who is not let in, or has sent too much
+	Refuse func(w http.ResponseWriter, err error) // answers a client that is not let in or has sent too much
 }
 
 // JobHeader names the job that a request has become.
 const JobHeader = "X-Agent9-Job"
 
-// What a file is, for who asks with GET or HEAD.
+// The kind of a file, in answers to GET and HEAD.
 const (
 	kindHeader = "X-Agent9-Kind"
 	permHeader = "X-Agent9-Perm"

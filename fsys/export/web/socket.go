@@ -35,7 +35,7 @@ func (s *Session) socket() error {
 	if err != nil {
 		return err
 	}
-	// Who asks from which page was checked before.
+	// The origin of the request was checked before.
 	conn, err := websocket.Accept(s.out, s.R, &websocket.AcceptOptions{Subprotocols: []string{protocol}, InsecureSkipVerify: true})
 	if err != nil {
 		return nil // it has answered

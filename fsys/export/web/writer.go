@@ -12,7 +12,7 @@ type writer struct {
 	control  *http.ResponseController
 	patience time.Duration
 	status   int
-	over     func() bool // whether who asks may see nothing more; nil before it is known who that is
+	over     func() bool // whether the caller's grant has ended; nil before the caller is known
 }
 
 var _ http.Flusher = (*writer)(nil)

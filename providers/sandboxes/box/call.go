@@ -15,7 +15,7 @@ type call struct {
 	number string
 	conn   *net.UnixConn
 	root   *fsys.Table
-	reads  fsys.Mutex // held by who reads
+	reads  fsys.Mutex // held during a read
 	writes fsys.Mutex
 }
 

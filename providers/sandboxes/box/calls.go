@@ -23,8 +23,8 @@ const maxCalls = 100
 type calls struct {
 	socket *net.UnixListener // nil: there is none
 
-	turn fsys.Mutex    // held by who accepts
-	free chan struct{} // one for every call that there is
+	turn fsys.Mutex    // held during accept
+	free chan struct{} // one token for every concurrent call
 
 	mu     sync.Mutex
 	last   uint64

@@ -35,13 +35,13 @@ type commands struct {
 	running sync.WaitGroup // commands, and what reads what they left behind
 	turns   chan struct{}  // held by a command that begins
 	looking sync.Mutex     // held by who looks at all processes
-	killing sync.Mutex     // held by who kills all
+	killing sync.Mutex     // held while all are killed
 
 	mu     sync.Mutex
 	last   uint64
 	byName map[string]*command
 	closed bool
-	left   map[*os.File]bool // read, for nobody
+	left   map[*os.File]bool // drained, as no command reads them
 }
 
 func newCommands(where sandboxes.Where, reaper Reaper) *commands {

@@ -96,7 +96,7 @@ func (d *disk) do(ctx context.Context, f func() error) error {
 	return f()
 }
 
-// An id tells a file from all others that there are.
+// An id identifies a file among all others.
 type id struct{ dev, ino uint64 }
 
 func idOf(info fs.FileInfo) id {

@@ -39,7 +39,7 @@ func (n *node) Open(ctx context.Context, flag fsys.Flag) (fsys.Handle, error) {
 }
 
 func osFlag(flag fsys.Flag) int {
-	// What is not a regular file (any more) must not keep who opens it.
+	// Opening what is not a regular file (any more) must not block.
 	f := syscall.O_NONBLOCK | syscall.O_NOCTTY
 	switch flag & (fsys.Read | fsys.Write) {
 	case fsys.Write:

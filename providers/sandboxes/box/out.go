@@ -27,7 +27,7 @@ type output struct {
 
 func newOutput() *output { return &output{moved: make(chan struct{})} }
 
-// change does f with the lock held and wakes who waits.
+// change does f with the lock held and wakes the waiters.
 func (o *output) change(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

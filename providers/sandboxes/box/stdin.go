@@ -14,7 +14,7 @@ import (
 // of file.
 type input struct {
 	started <-chan struct{} // closed when it is known what to write to
-	turn    fsys.Mutex      // held by who writes
+	turn    fsys.Mutex      // held during a write
 
 	mu   sync.Mutex
 	file *os.File // nil: nobody reads

@@ -46,7 +46,7 @@ type engine struct {
 	scratch func() (string, error)
 	drop    func(string)
 
-	choosing fsys.Mutex // held by who reads or sets chosen
+	choosing fsys.Mutex // guards chosen
 	chosen   *choice
 }
 

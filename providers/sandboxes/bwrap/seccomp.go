@@ -27,7 +27,7 @@ var denied = append([]uint32{
 	unix.SYS_SYSLOG, unix.SYS_UMOUNT2, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
 }, deniedHere...)
 
-// families are the kinds of socket that there are. Others, such as AF_VSOCK,
+// families are the kinds of socket that a sandbox may make. Others, such as AF_VSOCK,
 // know nothing of network namespaces and lead to the machine below.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 

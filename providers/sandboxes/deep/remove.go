@@ -25,7 +25,7 @@ type remover struct {
 // forbid, as long as they can be changed. It goes on after what cannot be
 // removed, such as files that are immutable or where something is mounted, and
 // returns the first error. What is left may be in another place below dir.
-// Nobody may work in dir meanwhile, but for who is about to end.
+// Nothing else may change dir meanwhile, except processes that are about to end.
 func RemoveAll(dir string) error {
 	if err := unix.Unlink(dir); err == nil || errors.Is(err, unix.ENOENT) {
 		return nil

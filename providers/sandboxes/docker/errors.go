@@ -12,7 +12,7 @@ import (
 	"agent9/fsys"
 )
 
-// fail says what went wrong in words for who uses sandboxes, unless err does so.
+// fail says what went wrong in words for users of sandboxes, unless err does so.
 // what is what was tried.
 func (p *Provider) fail(what string, err error) error {
 	if said := (*fsys.Error)(nil); err == nil || errors.As(err, &said) {

@@ -24,7 +24,7 @@ import (
 	"agent9/providers/sandboxes"
 )
 
-// Image is the one that there is without a pull.
+// Image is the one image that needs no pull.
 const Image = "fake"
 
 // Options are what can be different. All may be zero.

@@ -42,7 +42,7 @@ func (r *run) start(s *Sandbox) (net.Conn, error) {
 	r.sock = ours
 	r.cmd = r.Command()
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = theirs, theirs, &r.words
-	r.cmd.WaitDelay = time.Second // for who holds standard error open
+	r.cmd.WaitDelay = time.Second // a process left behind may hold standard error open
 	started := make(chan error)
 	go r.wait(started, s)
 	err = <-started

@@ -24,7 +24,7 @@ type Sandbox struct {
 	load  sync.Once
 	// broken says why there is no such sandbox. Set by load.
 	broken error
-	// turn is held by who starts, stops or removes the sandbox.
+	// turn is held while the sandbox is started, stopped or removed.
 	turn fsys.Mutex
 
 	mu      sync.Mutex

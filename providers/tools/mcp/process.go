@@ -64,7 +64,7 @@ func start(spec tools.Spec, mark string) (*process, error) {
 	go func() { // until the program has ended
 		p.cmd.Wait()
 		p.signal(syscall.SIGKILL)
-		out.SetReadDeadline(time.Now().Add(grace)) // who has left the group may keep it open
+		out.SetReadDeadline(time.Now().Add(grace)) // a process that has left the group may keep it open
 		close(p.ended)
 	}()
 	return p, nil
