@@ -1,13 +1,12 @@
 package work
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
-	"agent9/fsys"
 	"agent9/namespace/budget"
 	"agent9/store"
 )
@@ -147,7 +146,7 @@ func (tb *Table[R, T]) recount(ctx context.Context, tx store.Store, before, afte
 	was, is := tb.New(), tb.New()
 	tb.add(&was, before, 1)
 	tb.add(&is, after, 1)
-	if bytes.Equal(fsys.Line(was), fsys.Line(is)) {
+	if reflect.DeepEqual(was, is) {
 		return nil
 	}
 	return tb.Change(ctx, tx, func(t *T) {
