@@ -44,10 +44,10 @@ func add[In pathed, Out answer](t *tree, name string, e effect, description stri
 
 func (t *tree) addTools() {
 	add(t, "list", looks, "Lists a directory: the name, kind (file, directory, message, stream) and size of each entry. "+
-		"Of a file it tells the same. A long directory comes in parts: go on with after.", t.ls)
+		"For a file it returns the same about that file. A long directory comes in parts: continue with after.", t.ls)
 	add(t, "read", looks, "Reads what is in a file or stream now, without waiting, from offset on. "+
-		"The result says next_offset, where to go on, and whether there is more. Of a message file it gives what that says unasked, such as the commands of a ctl. "+
-		"It takes nothing away: for files such as /inbox/next, and for what is yet to come of a stream, use wait.", t.read)
+		"The result has next_offset, where to continue, and whether there is more. A message file returns what it says without a request, such as the commands of a ctl. "+
+		"It consumes nothing: for files such as /inbox/next, and for data that a stream does not have yet, use wait.", t.read)
 	add(t, "wait", changes, "Waits for a stream and returns what came from offset on: with to_end false as soon as there is anything, "+
 		"with to_end true all until the stream has ended, or what there is when the seconds are over (timed_out; go on at next_offset). "+
 		"Use to_end for the output or result of a job or a session, and for /inbox/next, whose message is gone when it was read to the end.", t.wait)
@@ -57,5 +57,5 @@ func (t *tree) addTools() {
 		"Some requests spend the agent's money: /compute/new asks a model, /containers/new runs commands.", t.call)
 	add(t, "mkdir", changes, "Makes a directory where that is allowed. In /agents it creates an agent.", t.mkdir)
 	add(t, "remove", destroys, "Removes a file, or a directory that is empty or may be removed as a whole, such as a job. In /agents it deletes a stopped agent, for good.", t.remove)
-	add(t, "rename", destroys, "Gives a file another name in the same directory, and replaces what bore it.", t.rename)
+	add(t, "rename", destroys, "Gives a file another name in the same directory, and replaces a file that has it.", t.rename)
 }
