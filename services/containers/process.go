@@ -148,7 +148,7 @@ func (o *outcome) failed(n int) error {
 	case o.Reason == sandboxes.ReasonTimeout:
 		return exitError{"timeout", what + " ran out of time"}
 	case o.Reason == sandboxes.ReasonOOM:
-		return exitError{"oom", what + " was ended for want of memory"}
+		return exitError{"oom", what + " ran out of memory"}
 	case o.Reason == sandboxes.ReasonDisk:
 		return exitError{"disk", what + " wrote more than the disk limit allows"}
 	case o.Signal != "":
