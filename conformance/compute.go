@@ -1,3 +1,5 @@
+// Package conformance holds the suites that every service, store, provider, transport
+// and front end passes. Each is one exported function. For a tree there is fsys/fstest.
 package conformance
 
 import (

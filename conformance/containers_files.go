@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 )
 
 var fileRules = []boxRule{
@@ -310,7 +311,7 @@ ln -s .. up && ln -s . dir/self && ln -s ../.. dir/deep/upup && ln -s /etc/passw
 	if got := in.must("cd links && test ! -e to-dir && cat dir/below && test -L renamed && echo link"); got != "below\nlink\n" {
 		in.Errorf("after that a program sees %q", got)
 	}
-	if err := CheckTree(ctx, dir); err != nil {
+	if err := fstest.CheckTree(ctx, dir); err != nil {
 		in.Errorf("the tree with links: %v", err)
 	}
 	in.must("rm -r links")
@@ -510,7 +511,7 @@ func (in inBox) coherent() {
 	ctx, cancel := context.WithTimeout(in.Context(), in.s.Bound)
 	defer cancel()
 	in.must("mkdir -p tree/a/b; echo x >tree/a/x; printf y >tree/y; chmod 444 tree/y; mkfifo tree/p; : >tree/empty; ln -s a tree/l")
-	if err := CheckTree(ctx, in.workspace(), "tree/a/b", "tree/l/x"); err != nil {
+	if err := fstest.CheckTree(ctx, in.workspace(), "tree/a/b", "tree/l/x"); err != nil {
 		in.Error(err)
 	}
 	in.must("rm -rf tree")
@@ -526,7 +527,7 @@ func (in inBox) coherent() {
 		if err != nil {
 			continue
 		}
-		if err := CheckTree(ctx, n); err != nil {
+		if err := fstest.CheckTree(ctx, n); err != nil {
 			in.Errorf("/%s: %v", name, err)
 		}
 	}

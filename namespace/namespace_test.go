@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/namespace"
 )
 
@@ -59,7 +59,7 @@ func TestTheLongestPrefixWins(t *testing.T) {
 	require.Equal(t, "z\n", content(t, root, "a/deep/er/z"))
 	_, err := fsys.WalkPath(t.Context(), root, "a/deep/no")
 	require.ErrorIs(t, err, fsys.NotExist)
-	require.NoError(t, conformance.CheckTree(t.Context(), root, "a/deep/er/z", "a/x/inner"))
+	require.NoError(t, fstest.CheckTree(t.Context(), root, "a/deep/er/z", "a/x/inner"))
 
 	require.ErrorIs(t, ns.Mount("/a/x/", tree()), fsys.Exist)
 	require.ErrorIs(t, ns.Mount("/a/../b", tree()), fsys.Invalid)

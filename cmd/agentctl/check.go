@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agent9/cmd/internal/plain"
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 )
 
 func checkCommand() *cli.Command {
@@ -39,7 +39,7 @@ short to look at all.
 			ctx, cancel := context.WithTimeout(s.Context.Context, s.Duration("time"))
 			defer cancel()
 			m, last := s.newMeter(false), ""
-			findings := conformance.LookAtTree(ctx, n, func(path string) {
+			findings := fstest.LookAtTree(ctx, n, func(path string) {
 				m.begin("/" + path)
 				last = path
 			})

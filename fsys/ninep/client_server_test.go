@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/fsys/ninep"
 	"agent9/store/files"
 	"agent9/store/mem"
@@ -122,7 +122,7 @@ func TestKinds(t *testing.T) {
 	tape.End() // or it is not listed
 	local := every(tape)
 	dialects(t, local, func(t *testing.T, _ *ninep.Client, root *ninep.Remote) {
-		if err := conformance.CheckTree(t.Context(), root, "text", "dir/sub", "tape", "call"); err != nil {
+		if err := fstest.CheckTree(t.Context(), root, "text", "dir/sub", "tape", "call"); err != nil {
 			t.Error(err)
 		}
 		entries, err := fsys.List(t.Context(), root)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
 	"agent9/providers/models/fake"
@@ -67,7 +67,7 @@ func TestApproval(t *testing.T) {
 		if d.fake.Runs() != 1 || d.asked() != "1" {
 			t.Errorf("%d ran, and %q wait", d.fake.Runs(), d.asked())
 		}
-		d.must(conformance.CheckTree(d.ctx, d.asking.Root()))
+		d.must(fstest.CheckTree(d.ctx, d.asking.Root()))
 		line, err := fsys.ReadFile(d.ctx, d.asking.Root(), "1")
 		d.must(err)
 		var w budget.Approval

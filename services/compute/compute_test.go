@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
 	"agent9/providers/models/fake"
@@ -248,7 +248,7 @@ func TestTheWholeWay(t *testing.T) {
 		if s := d.status(n); s.State != compute.Running || s.Provider != "main" || s.Model != "fake" || s.Held != 500 {
 			t.Errorf("got %+v", s)
 		}
-		d.must(conformance.CheckTree(d.ctx, d.svc.Root(), "jobs/1/output", "providers/main/health"))
+		d.must(fstest.CheckTree(d.ctx, d.svc.Root(), "jobs/1/output", "providers/main/health"))
 		d.fake.Open("for it")
 		d.ended(n, compute.Done, 7*perToken)
 		d.money(0, 70)
@@ -269,7 +269,7 @@ func TestTheWholeWay(t *testing.T) {
 				t.Errorf("%s: got %s\nwant %s", path, got, want)
 			}
 		}
-		d.must(conformance.CheckTree(d.ctx, d.svc.Root()))
+		d.must(fstest.CheckTree(d.ctx, d.svc.Root()))
 		if got := strings.Join(d.events, " "); got != "compute.submitted compute.done" {
 			t.Errorf("the events are %s", got)
 		}

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/providers/models/fake"
 	"agent9/services/compute"
 	"agent9/store"
@@ -58,7 +58,7 @@ func TestDraft(t *testing.T) {
 	d.must(err)
 	draft, err := fsys.Mkdir(d.ctx, jobs, "essay", 0o755)
 	d.must(err)
-	d.must(conformance.CheckTree(d.ctx, root, "jobs/essay/request"))
+	d.must(fstest.CheckTree(d.ctx, root, "jobs/essay/request"))
 	if _, err := fsys.Mkdir(d.ctx, jobs, "essay", 0o755); fsys.CodeOf(err) != fsys.Exist {
 		t.Errorf("mkdir again: %v", err)
 	}
@@ -87,7 +87,7 @@ func TestDraft(t *testing.T) {
 	if got := d.names("jobs"); got != "essay" {
 		t.Errorf("jobs has %s", got)
 	}
-	d.must(conformance.CheckTree(d.ctx, root, "jobs/1/status"))
+	d.must(fstest.CheckTree(d.ctx, root, "jobs/1/status"))
 	d.refused(say("another", `"idempotency_key":"essay"`), fsys.Exist, "job 1")
 
 	_, err = fsys.Mkdir(d.ctx, jobs, "never", 0o755)

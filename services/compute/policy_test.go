@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/providers/models"
 	"agent9/providers/models/fake"
 	"agent9/services/compute"
@@ -137,7 +137,7 @@ func TestProvidersFiles(t *testing.T) {
 	down := &fake.Provider{Down: fsys.E(fsys.Unavailable, "gone")}
 	d := newDeskOn(t, mem.New(), &fake.Provider{}, models.NewRunner("down", down))
 	begin := time.Now()
-	d.must(conformance.CheckTree(d.ctx, d.svc.Root(), "providers/down/models"))
+	d.must(fstest.CheckTree(d.ctx, d.svc.Root(), "providers/down/models"))
 	if took := time.Since(begin); took > 10*time.Second {
 		t.Errorf("looking at the tree took %v", took)
 	}

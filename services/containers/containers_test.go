@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/namespace/budget"
 	"agent9/providers/sandboxes"
 	"agent9/providers/sandboxes/fake"
@@ -311,7 +311,7 @@ func TestACommand(t *testing.T) {
 	}
 	y.eq(r.Commands[0].Stdout, 4)
 	y.eq(r.Commands[0].Stderr, 4)
-	y.must(conformance.CheckTree(y.ctx, y.svc.Root()))
+	y.must(fstest.CheckTree(y.ctx, y.svc.Root()))
 }
 
 func TestCommandsInTurn(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/services/goals"
 	"agent9/store"
 	"agent9/store/mem"
@@ -57,5 +57,5 @@ func TestGoals(t *testing.T) {
 	b, err := fsys.ReadFile(ctx, again.Root(), "learn/golang.json")
 	require.NoError(t, err)
 	require.Equal(t, `{"level": 2}`, string(b))
-	require.NoError(t, conformance.CheckTree(ctx, again.Root(), "learn/golang.json"))
+	require.NoError(t, fstest.CheckTree(ctx, again.Root(), "learn/golang.json"))
 }

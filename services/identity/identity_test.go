@@ -11,8 +11,8 @@ import (
 
 	"github.com/btcsuite/btcd/btcec/v2"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/providers/nip44"
 	"agent9/store"
 	"agent9/store/mem"
@@ -58,7 +58,7 @@ func request(fields ...string) string {
 func TestTree(t *testing.T) {
 	st := mem.New()
 	s := newAgent(t, st, newRingForTest(t, st), "alice", nil)
-	if err := conformance.CheckTree(t.Context(), s.Root(), "pubkey", "npub", "sign", "verify", "encrypt", "decrypt"); err != nil {
+	if err := fstest.CheckTree(t.Context(), s.Root(), "pubkey", "npub", "sign", "verify", "encrypt", "decrypt"); err != nil {
 		t.Error(err)
 	}
 	if got := read(t, s, "pubkey"); got != s.Pubkey()+"\n" || len(got) != 65 {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/services/inbox"
 	"agent9/store"
 	"agent9/store/mem"
@@ -564,8 +564,8 @@ func TestTree(t *testing.T) {
 	b.conf = inbox.Config{Limit: 1}
 	b.send("waits")
 	id := b.send("dead")
-	require.NoError(t, conformance.CheckTree(t.Context(), b.in.Root(), "new", "next", "head"))
-	require.NoError(t, conformance.CheckTree(t.Context(), b.in.DeadLetter(), "ctl", id))
+	require.NoError(t, fstest.CheckTree(t.Context(), b.in.Root(), "new", "next", "head"))
+	require.NoError(t, fstest.CheckTree(t.Context(), b.in.DeadLetter(), "ctl", id))
 	require.Equal(t, "waits", b.waiting(), "the check changed nothing")
 	info, err := b.in.Root().Stat(t.Context())
 	require.NoError(t, err)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/services/inbox"
 	"agent9/store"
 )
@@ -85,7 +85,7 @@ func TestOutboxDelivers(t *testing.T) {
 	require.Contains(t, p.sent()[1], `"from":"alice"`)
 	require.Contains(t, p.sent()[1], `"by":"operator"`)
 	require.Equal(t, []string{"inbox.received", "outbox.sent", "inbox.received", "outbox.sent"}, p.events)
-	require.NoError(t, conformance.CheckTree(t.Context(), p.out.Root(), "new", "sent"))
+	require.NoError(t, fstest.CheckTree(t.Context(), p.out.Root(), "new", "sent"))
 	p.restart()
 	require.Len(t, p.sent(), 2)
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/services/logs"
 	"agent9/store"
 	"agent9/store/mem"
@@ -349,7 +349,7 @@ func TestTree(t *testing.T) {
 		require.NoError(t, l.Event(t.Context(), "e", nil))
 	}
 	l.Refused(t.Context(), "/x", "open", fsys.Permission)
-	require.NoError(t, conformance.CheckTree(t.Context(), l.Root(), "trace", "recent", "trajectory", "ticks", "errors", "write"))
+	require.NoError(t, fstest.CheckTree(t.Context(), l.Root(), "trace", "recent", "trajectory", "ticks", "errors", "write"))
 }
 
 // counting is a store that counts what is read.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/services/identity"
 	"agent9/services/secrets"
 	"agent9/store"
@@ -83,7 +83,7 @@ func TestSecrets(t *testing.T) {
 	_, err := fsys.OpenPath(t.Context(), f.s.Root(), "github", fsys.Read|fsys.Write)
 	require.ErrorIs(t, err, fsys.Permission)
 	require.Equal(t, "a secret cannot be read, by anybody; write it to set it anew", fsys.ReasonOf(err))
-	require.NoError(t, conformance.CheckTree(t.Context(), f.s.Root(), "github"))
+	require.NoError(t, fstest.CheckTree(t.Context(), f.s.Root(), "github"))
 
 	n, err := fsys.Walk(t.Context(), f.s.Root(), "github")
 	require.NoError(t, err)

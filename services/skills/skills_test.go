@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/services/skills"
 	"agent9/store"
 	"agent9/store/mem"
@@ -65,7 +65,7 @@ func TestSkills(t *testing.T) {
 		`skill.invalid {"skill":"notes.md","reason":"the first line of a skill is ---, and begins its header","by":"alice"}`,
 		`skill.renamed {"skill":"draft.md","to":"draft.txt","size":13,"by":"alice"}`,
 	}, events)
-	require.NoError(t, conformance.CheckTree(ctx, s.Root(), "review.md"))
+	require.NoError(t, fstest.CheckTree(ctx, s.Root(), "review.md"))
 }
 
 func TestHeader(t *testing.T) {

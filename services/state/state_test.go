@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/providers/programs"
 	"agent9/services/state"
 	"agent9/store"
@@ -112,7 +112,7 @@ func TestFilesAreKept(t *testing.T) {
 	b.equal("what can set off a tick", strings.Join(slices.Compact(b.changed), " "), "notes")
 	b.open()
 	b.equal("files", b.files(b.s.Root()), "notes=one")
-	if err := conformance.CheckTree(t.Context(), b.s.Root(), "notes"); err != nil {
+	if err := fstest.CheckTree(t.Context(), b.s.Root(), "notes"); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/store"
 	"agent9/store/mem"
 )
@@ -327,14 +327,14 @@ func TestExpiredTokensAreSwept(t *testing.T) {
 func TestTree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tk := open(t, mem.New(), nil)
-		if err := conformance.CheckTree(t.Context(), tk.Root()); err != nil {
+		if err := fstest.CheckTree(t.Context(), tk.Root()); err != nil {
 			t.Error(err)
 		}
 		g := grant(t, "alice", "/inbox:rw,r", 90*time.Minute)
 		g.Label = "phone"
 		secret, id := issue(t, tk, g)
 		_, forever := issue(t, tk, grant(t, "bob", "rw", 0))
-		if err := conformance.CheckTree(t.Context(), tk.Root(), id, forever); err != nil {
+		if err := fstest.CheckTree(t.Context(), tk.Root(), id, forever); err != nil {
 			t.Error(err)
 		}
 		_, done := lookup(t, t.Context(), tk, secret)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 	"agent9/store"
 	"agent9/store/files"
 	"agent9/store/mem"
@@ -230,7 +230,7 @@ func TestNames(t *testing.T) {
 	d.put("dir/sub/x", "1")
 	require.Equal(t, "a b dir", d.names(""))
 	require.Equal(t, "x", d.names("dir/sub"))
-	require.NoError(t, conformance.CheckTree(ctx, root, "dir/sub/x"))
+	require.NoError(t, fstest.CheckTree(ctx, root, "dir/sub/x"))
 
 	_, _, err := fsys.Create(ctx, root, "a", 0o644, fsys.Write)
 	require.ErrorIs(t, err, fsys.Exist)
@@ -365,7 +365,7 @@ func TestPermissions(t *testing.T) {
 	_, err = d.node("f").Open(ctx, fsys.Write)
 	require.ErrorIs(t, err, fsys.Permission)
 	require.ErrorIs(t, fsys.Truncate(ctx, d.node("f"), 0), fsys.Permission)
-	require.NoError(t, conformance.CheckTree(ctx, d.tree.Root(), "f"))
+	require.NoError(t, fstest.CheckTree(ctx, d.tree.Root(), "f"))
 
 	perm, when := fs.FileMode(0o600), time.Date(2001, 2, 3, 4, 5, 6, 7, time.UTC)
 	require.NoError(t, fsys.SetAttr(ctx, d.node("f"), fsys.Attr{Perm: &perm, ModTime: &when}))

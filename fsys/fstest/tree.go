@@ -1,7 +1,6 @@
-// Package conformance holds the suites that every tree, service, store,
-// provider and front end passes. Each is one exported function. [CheckTree]
-// needs no test around it, so it can be run on a tree that is in use.
-package conformance
+// Package fstest checks that a tree is coherent. It needs no test around it, so it
+// can be run on a tree that is in use, as agentctl check does.
+package fstest
 
 import (
 	"bytes"

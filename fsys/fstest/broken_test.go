@@ -1,4 +1,4 @@
-package conformance_test
+package fstest_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"agent9/conformance"
 	"agent9/fsys"
+	"agent9/fsys/fstest"
 )
 
 // Each tree here breaks one rule, and the sentence is what CheckTree must say.
@@ -53,12 +53,12 @@ func TestBrokenTrees(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel() // the ones that hang take their time
-			err := conformance.CheckTree(t.Context(), fsys.NewTable(fsys.Entry{Name: "d", Node: tc.node}))
+			err := fstest.CheckTree(t.Context(), fsys.NewTable(fsys.Entry{Name: "d", Node: tc.node}))
 			require.ErrorContains(t, err, tc.say)
 		})
 	}
-	require.ErrorContains(t, conformance.CheckTree(t.Context(), fsys.NewTable(), "a/b"), "/a/b: expected, but Walk says")
-	require.ErrorContains(t, conformance.CheckTree(t.Context(), file{statErr: fsys.Internal}), "Stat of the root")
+	require.ErrorContains(t, fstest.CheckTree(t.Context(), fsys.NewTable(), "a/b"), "/a/b: expected, but Walk says")
+	require.ErrorContains(t, fstest.CheckTree(t.Context(), file{statErr: fsys.Internal}), "Stat of the root")
 }
 
 func TestCheckTreeAcceptsGoodOnes(t *testing.T) {
@@ -82,7 +82,7 @@ func TestCheckTreeAcceptsGoodOnes(t *testing.T) {
 		fsys.Entry{Name: "live", Node: tape.Live()},
 		fsys.Entry{Name: "sub", Node: fsys.NewTable(fsys.Entry{Name: "x", Node: fsys.Const("y\n")})},
 	)
-	require.NoError(t, conformance.CheckTree(t.Context(), tree, "sub/x", "tape"))
+	require.NoError(t, fstest.CheckTree(t.Context(), tree, "sub/x", "tape"))
 	require.Equal(t, "{}\n", doc, "the check changed something")
 }
 
