@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"agent9/fsys"
+	"agent9/services/host"
 	"agent9/store"
+	"agent9/store/bolt"
 )
 
 func TestRemovingAnAgent(t *testing.T) {
@@ -106,7 +108,7 @@ func TestRemovingAnAgent(t *testing.T) {
 // that does not run.
 func stored(t *testing.T, d *daemon, prefix string) (keys []string) {
 	t.Helper()
-	db, err := openStore(d.data())
+	db, err := bolt.OpenWith(filepath.Join(d.data(), host.DatabaseName), bolt.Options{Steps: host.Steps(), Where: host.Where})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,37 +9,50 @@ import (
 	"testing"
 )
 
-// agentctl is built once, for the tests that look at what a person reads.
-var agentctl = struct {
-	once sync.Once
-	path string
-	err  error
-}{}
+// built has the programs of this module that the tests of a package need, each
+// built once.
+var built struct {
+	sync.Mutex
+	dir string
+}
 
-// removeAgentctl is for the end of all tests.
-func removeAgentctl() {
-	if agentctl.path != "" {
-		os.RemoveAll(filepath.Dir(agentctl.path))
+// removeBuilt is for the end of all tests.
+func removeBuilt() {
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
 	}
 }
 
+// build returns where the program is.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "agent9")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.dir = dir
+	}
+	path := filepath.Join(built.dir, name)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	args := []string{"build", "-buildvcs=false", "-o", path}
+	if slowed && name == "agentd" {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, "agent9/cmd/"+name)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s cannot be built: %v\n%s", name, err, out)
+	}
+	return path
+}
+
+// buildAgentctl returns where agentctl is.
 func buildAgentctl(t *testing.T) string {
 	t.Helper()
-	agentctl.once.Do(func() {
-		dir, err := os.MkdirTemp("", "agentctl")
-		if err != nil {
-			agentctl.err = err
-			return
-		}
-		agentctl.path = filepath.Join(dir, "agentctl")
-		if out, err := exec.Command("go", "build", "-o", agentctl.path, "agent9/cmd/agentctl").CombinedOutput(); err != nil {
-			agentctl.err = errors.New(string(out))
-		}
-	})
-	if agentctl.err != nil {
-		t.Fatal(agentctl.err)
-	}
-	return agentctl.path
+	return build(t, "agentctl")
 }
 
 // ctlCommand is agentctl on a daemon's address. To build it may take longer

@@ -26,8 +26,7 @@ func newHouse(t *testing.T) *house {
 	if err := os.Symlink(buildAgentctl(t), filepath.Join(bin, "agentctl")); err != nil {
 		t.Fatal(err)
 	}
-	self := "#!/bin/sh\n" + daemonVar + "=1 exec " + os.Args[0] + ` "$@"` + "\n"
-	if err := os.WriteFile(filepath.Join(bin, "agentd"), []byte(self), 0o755); err != nil {
+	if err := os.Symlink(runAgentd(t).Path, filepath.Join(bin, "agentd")); err != nil {
 		t.Fatal(err)
 	}
 	dir, err := os.MkdirTemp("", "a9") // short, for the socket

@@ -41,7 +41,7 @@ func TestMalformedFrames(t *testing.T) {
 				}
 			}
 			w.conn.Close()
-			if grown := residentKiB(t, d) - before; grown > 32<<10+spare>>10 {
+			if grown := residentKiB(t, d) - before; grown > 32<<10+garbage>>10 {
 				t.Errorf("%s: the daemon has grown by %d KiB", name, grown)
 			}
 			has(t, "status after "+name, alice.read("status"), `"name":"alice"`)

@@ -20,24 +20,44 @@ import (
 	"agent9/providers/tools/toolstest"
 )
 
-// daemonVar makes the test's own binary be agentd: it is built as the tests
-// are, with the race detector or without.
+// daemonVar makes a test's own binary be agentd, where Main has its main.
 const daemonVar = "AGENT9_TEST_IS_AGENTD"
 
-func TestMain(m *testing.M) {
+// own says that the daemons are the test's own binary.
+var own bool
+
+// Main runs the tests of a package, whose binary is also what agents run and
+// a server of tools. With the main of agentd it is the daemon too. Without, the
+// daemon is cmd/agentd, built as the tests are, with the race detector or without.
+func Main(m *testing.M, agentd func()) {
 	toolstest.Main()
 	if deed := os.Getenv(programVar); deed != "" {
 		os.Exit(program(deed))
 	}
-	if os.Getenv(daemonVar) != "" || inBackground() {
+	own = agentd != nil
+	if own && (os.Getenv(daemonVar) != "" || os.Getenv("AGENTD_READY") != "") {
 		os.Unsetenv(daemonVar)
-		freeOnSignal()
-		main()
+		agentd()
 		os.Exit(0) // with the status of the race detector, if it found one
 	}
 	status := m.Run()
-	removeAgentctl()
+	removeBuilt()
 	os.Exit(status)
+}
+
+// runAgentd is agentd with these arguments, not started.
+func runAgentd(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	path := os.Args[0]
+	if !own {
+		path = build(t, "agentd")
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1 atexit_sleep_ms=0")
+	if own {
+		cmd.Env = append(cmd.Env, daemonVar+"=1")
+	}
+	return cmd
 }
 
 // limit is how long a test waits for what must happen.
@@ -91,8 +111,7 @@ func (d *daemon) sock() string { return filepath.Join(d.dir, "sock") }
 
 func (d *daemon) command(args ...string) *exec.Cmd {
 	all := append([]string{"--data", d.data(), "--listen", "unix:" + d.sock(), "--compute", "echo=echo:"}, d.args...)
-	cmd := exec.Command(os.Args[0], append(all, args...)...)
-	cmd.Env = append(os.Environ(), daemonVar+"=1", "GORACE=halt_on_error=1 atexit_sleep_ms=0")
+	cmd := runAgentd(d.t, append(all, args...)...)
 	if d.with != nil {
 		d.with(cmd)
 	}

@@ -35,7 +35,7 @@ func oldDaemon(t *testing.T) *daemon {
 	if err == nil {
 		err = os.Mkdir(d.data(), 0o700)
 	}
-	for name, content := range map[string][]byte{host.DatabaseName: db, keyFile: version2Key} {
+	for name, content := range map[string][]byte{host.DatabaseName: db, "master.key": version2Key} {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(d.data(), name), content, 0o600)
 		}

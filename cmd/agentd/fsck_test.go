@@ -27,8 +27,8 @@ import (
 // its exit status and what it printed.
 func (d *daemon) offline(env []string, args ...string) (status int, out string) {
 	d.t.Helper()
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(append(os.Environ(), daemonVar+"=1", "GORACE=halt_on_error=1 atexit_sleep_ms=0"), env...)
+	cmd := runAgentd(d.t, args...)
+	cmd.Env = append(cmd.Env, env...)
 	b, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		d.t.Fatal(err)
@@ -252,9 +252,9 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	has(t, "BACKUP", string(text), "master.key", "workspaces")
 	r.refuses(1, nil, "the master key", "is missing")
-	key, err := os.ReadFile(filepath.Join(d.data(), keyFile))
+	key, err := os.ReadFile(filepath.Join(d.data(), "master.key"))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(r.data(), keyFile), key, 0o600)
+		err = os.WriteFile(filepath.Join(r.data(), "master.key"), key, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestRekey(t *testing.T) {
 		t.Errorf("while a daemon runs: status %d, and it said:\n%s", status, out)
 	}
 	d.kill()
-	key := filepath.Join(d.data(), keyFile)
+	key := filepath.Join(d.data(), "master.key")
 	first, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)

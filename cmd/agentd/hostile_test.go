@@ -63,7 +63,7 @@ const (
 
 const nobody = ^uint32(0)
 
-func (d *daemon) rough(t *testing.T) *rough {
+func (d *daemon) roughly(t *testing.T) *rough {
 	t.Helper()
 	var c net.Conn
 	eventually(t, "the daemon accepts connections as fast as they come", func() (ok bool) {
@@ -105,7 +105,7 @@ func (r *rough) must(b []byte) {
 // begin agrees on a version and attaches as fid 0.
 func (d *daemon) begin(t *testing.T) *rough {
 	t.Helper()
-	r := d.rough(t)
+	r := d.roughly(t)
 	r.must(packet(tversion, 0xffff, uint32(1<<20), "9P2000"))
 	r.must(packet(tattach, 1, uint32(0), nobody, "mallory", ""))
 	return r
@@ -199,7 +199,7 @@ func openFiles(t *testing.T, n uint64) {
 // it, and what its heap and stacks take of that.
 type use struct{ resident, heap, files, goroutines, conns, fids, requests int }
 
-func (d *daemon) use(t *testing.T, root *tree) (u use) {
+func (d *daemon) uses(t *testing.T, root *tree) (u use) {
 	t.Helper()
 	proc := fmt.Sprintf("/proc/%d/", d.cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "status")
@@ -352,7 +352,7 @@ var attacks = []attack{
 		}
 		refused := 0
 		for range 60 {
-			r := d.rough(t)
+			r := d.roughly(t)
 			r.Write(packet(tversion, 0xffff, uint32(8192), "9P2000"))
 			if got := r.answer(); got == rerror || got == 0 {
 				refused++
@@ -388,7 +388,7 @@ var attacks = []attack{
 	{"as many reads that wait as there may be", func(t *testing.T, d *daemon, s scale) {
 		const each = 1024
 		watch := d.as(t).root()
-		before := d.use(t, watch)
+		before := d.uses(t, watch)
 		for range s.outstanding / each {
 			r := d.begin(t)
 			r.open(1, "events")
@@ -402,7 +402,7 @@ var attacks = []attack{
 		}
 		var u use
 		eventually(t, fmt.Sprintf("%d reads wait", s.outstanding), func() bool {
-			u = d.use(t, watch)
+			u = d.uses(t, watch)
 			return u.requests >= s.outstanding
 		})
 		t.Logf("each takes %.1f KiB", float64(u.heap-before.heap)/float64(s.outstanding))
@@ -539,14 +539,14 @@ func TestHostileClients(t *testing.T) {
 	// What the first of all requests leaves is not the attackers'.
 	calm := s.witness(root, "version").end(t)
 	d.free(root)
-	before := d.use(t, root)
+	before := d.uses(t, root)
 	t.Logf("before: %+v; of a request the median is %v, the p99 %v", before, calm.median, calm.p99)
 
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			w := s.witness(d.as(t).root(), "version")
 			a.do(t, d, s)
-			during := d.use(t, root)
+			during := d.uses(t, root)
 			beside := w.end(t)
 			t.Logf("a client that behaves well: %s; %+v", beside.over(calm), during)
 			if s.full && beside.p99 > mostOver*calm.p99 {
@@ -567,14 +567,14 @@ func TestHostileClients(t *testing.T) {
 			}
 			c.Close()
 			d.free(root)
-			u = d.use(t, root)
+			u = d.uses(t, root)
 			return u.files <= before.files+3 && u.goroutines <= before.goroutines+10 &&
 				u.conns <= before.conns+1 && u.fids < 50 && u.requests <= before.requests+1 && // its own last clunks among them
 				u.heap <= before.heap+s.rest() && (slowed || u.resident <= before.resident+s.rest())
 		})
 		t.Logf("after %s: %+v", a.name, u)
 	}
-	after := d.use(t, root)
+	after := d.uses(t, root)
 	t.Logf("after: %+v", after)
 	if got, err := root.tryRead("version"); err != nil || got == "" {
 		t.Error(err)

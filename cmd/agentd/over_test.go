@@ -96,7 +96,7 @@ func TestRevokedIsOver(t *testing.T) {
 		func(c *rough) { c.must(packet(tversion, 0xffff, uint32(1<<20), "9P2000")) },
 	} {
 		token, id := issue()
-		c := d.rough(t)
+		c := d.roughly(t)
 		c.must(packet(tversion, 0xffff, uint32(1<<20), "9P2000"))
 		c.must(packet(tattach, 1, uint32(0), nobody, "mallory", token))
 		c.must(walk(1, "goals", "kept"))

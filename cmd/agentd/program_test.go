@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"agent9/cmd/internal/addr"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 	"agent9/providers/programs"
@@ -129,14 +128,9 @@ var deeds = map[string]func(w *worker) error{
 
 // program does what an agent's program does, and returns its status.
 func program(deed string) int {
-	network, address, err := addr.Parse(os.Getenv(exec.AddrVar))
-	if err != nil {
-		fmt.Println(err)
-		return 1
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	c, err := ninep.Dial(ctx, network, address)
+	c, err := ninep.Dial(ctx, "unix", strings.TrimPrefix(os.Getenv(exec.AddrVar), "unix:"))
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/binary"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -46,8 +45,7 @@ func rekeyUntil(t *testing.T, data string, most int) (happened int) {
 	if _, err := unix.InotifyAddWatch(fd, data, unix.IN_CREATE|unix.IN_MODIFY|unix.IN_CLOSE_WRITE|unix.IN_MOVE|unix.IN_DELETE); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0], "rekey", data)
-	cmd.Env = append(os.Environ(), daemonVar+"=1")
+	cmd := runAgentd(t, "rekey", data)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -191,7 +191,7 @@ func TestNobodyTakesItAll(t *testing.T) {
 	}
 	calm := s.witness(bob, "status").end(t)
 	d.free(root)
-	before, keptBefore := d.use(t, root), kept(root)
+	before, keptBefore := d.uses(t, root), kept(root)
 	for _, a := range crowds {
 		t.Run(a.name, func(t *testing.T) {
 			c := &crowd{t: t, n: n, token: root.ask("ctl", "token alice"), ninep: at, http: url}
@@ -203,7 +203,7 @@ func TestNobodyTakesItAll(t *testing.T) {
 			w := s.witness(bob, "status")
 			a.do(c)
 			d.free(root)
-			during, says := d.use(t, root), kept(root)
+			during, says := d.uses(t, root), kept(root)
 			beside := w.end(t)
 			grown := (during.heap - before.heap) << 10
 			t.Logf("a client that behaves well: %s; kept %d kB, the heap grew by %d kB, the process by %d kB",

@@ -38,13 +38,13 @@ func TestTicksPerSecond(t *testing.T) {
 				r.write("agents/"+name+"/inbox/new", "x")
 			}
 		})
-		fsync := d.fsyncTime()
+		fsync := d.fsyncMedian()
 		began := time.Now()
 		each(func(r *tree, name string) {
 			trace := r.open("agents/"+name+"/logs/trace", fsys.Read)
 			defer trace.Close()
 			r.write("agents/"+name+"/ctl", "start")
-			r.happens(trace, "tick.ended", many/agents)
+			r.eventTimes(trace, "tick.ended", many/agents)
 		})
 		took := time.Since(began)
 		each(func(r *tree, name string) {
@@ -55,9 +55,9 @@ func TestTicksPerSecond(t *testing.T) {
 	}
 }
 
-// happens waits until the event was recorded n times since trace was opened,
+// eventTimes waits until the event was recorded n times since trace was opened,
 // and asks for nothing meanwhile.
-func (tr *tree) happens(trace fsys.Handle, event string, n int) {
+func (tr *tree) eventTimes(trace fsys.Handle, event string, n int) {
 	tr.t.Helper()
 	want := []byte(`"event":"` + event + `"`)
 	var rest []byte // of a line
@@ -75,9 +75,9 @@ func (tr *tree) happens(trace fsys.Handle, event string, n int) {
 	}
 }
 
-// fsyncTime is the median of what it takes to write a page to the disk that
+// fsyncMedian is the median of what it takes to write a page to the disk that
 // the data is on.
-func (d *daemon) fsyncTime() time.Duration {
+func (d *daemon) fsyncMedian() time.Duration {
 	f, err := os.CreateTemp(d.dir, "fsync")
 	if err != nil {
 		d.t.Fatal(err)
