@@ -10,41 +10,45 @@ import (
 	"syscall"
 	"testing"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
 // Agents that come and go while others use them: every operation works or is
 // refused in words that say why, and what is left is whole.
 func TestAgentsComeAndGo(t *testing.T) {
-	d := startDaemon(t)
+	d := daemon.Start(t)
 	names := []string{"a", "b", "c"}
-	ctl := func(r *tree, words string) error {
-		_, err := fsys.Converse(within(t), r.root, "ctl", []byte(words))
+	ctl := func(r *daemon.Tree, words string) error {
+		_, err := fsys.Converse(daemon.Within(t), r.Root, "ctl", []byte(words))
 		return err
 	}
-	deeds := []func(r *tree, name, other string) error{
-		func(r *tree, name, _ string) error { return r.tryMkdir("agents", name) },
-		func(r *tree, name, _ string) error { return r.tryMkdir("agents", name) },
-		func(r *tree, name, _ string) error {
-			if err := r.tryWrite("agents/"+name+"/ctl", "stop"); err != nil {
+	deeds := []func(r *daemon.Tree, name, other string) error{
+		func(r *daemon.Tree, name, _ string) error { return r.TryMkdir("agents", name) },
+		func(r *daemon.Tree, name, _ string) error { return r.TryMkdir("agents", name) },
+		func(r *daemon.Tree, name, _ string) error {
+			if err := r.TryWrite("agents/"+name+"/ctl", "stop"); err != nil {
 				return err
 			}
-			return r.tryRemove("agents/" + name)
+			return r.TryRemove("agents/" + name)
 		},
-		func(r *tree, name, _ string) error { return r.tryWrite("agents/"+name+"/inbox/new", "x") },
-		func(r *tree, name, _ string) error { return r.tryMake("agents/"+name+"/goals", "g", "x") },
-		func(r *tree, name, other string) error {
-			return r.tryWrite("agents/"+name+"/outbox/new", `{"to":"`+other+`","body":1}`)
+		func(r *daemon.Tree, name, _ string) error { return r.TryWrite("agents/"+name+"/inbox/new", "x") },
+		func(r *daemon.Tree, name, _ string) error { return r.TryMake("agents/"+name+"/goals", "g", "x") },
+		func(r *daemon.Tree, name, other string) error {
+			return r.TryWrite("agents/"+name+"/outbox/new", `{"to":"`+other+`","body":1}`)
 		},
-		func(r *tree, name, _ string) error { return ctl(r, "token "+name) },
-		func(r *tree, name, _ string) error { return ctl(r, "socket "+name) },
-		func(r *tree, name, _ string) error { _, err := r.tryRead("agents/" + name + "/status"); return err },
-		func(r *tree, name, _ string) error { return r.tryWrite("agents/"+name+"/ctl", "start") },
+		func(r *daemon.Tree, name, _ string) error { return ctl(r, "token "+name) },
+		func(r *daemon.Tree, name, _ string) error { return ctl(r, "socket "+name) },
+		func(r *daemon.Tree, name, _ string) error {
+			_, err := r.TryRead("agents/" + name + "/status")
+			return err
+		},
+		func(r *daemon.Tree, name, _ string) error { return r.TryWrite("agents/"+name+"/ctl", "start") },
 	}
 	expected := []fsys.Code{fsys.NotExist, fsys.Exist, fsys.Busy}
 	var all sync.WaitGroup
 	for w := range 6 {
-		r := d.root()
+		r := d.Root()
 		all.Go(func() {
 			for i := range 150 {
 				name, other := names[(i+w)%len(names)], names[(i*7+w*5)%len(names)]
@@ -56,33 +60,33 @@ func TestAgentsComeAndGo(t *testing.T) {
 	}
 	all.Wait()
 
-	r := d.root()
+	r := d.Root()
 	check := func() {
 		t.Helper()
-		for _, name := range strings.Fields(r.list("agents")) {
-			has(t, "status", r.read("agents/"+name+"/status"), `"name":"`+name+`"`)
-			r.ask("agents/"+name+"/identity/sign", "x")
-			r.write("agents/"+name+"/inbox/new", "x")
+		for _, name := range strings.Fields(r.List("agents")) {
+			daemon.Has(t, "status", r.Read("agents/"+name+"/status"), `"name":"`+name+`"`)
+			r.Ask("agents/"+name+"/identity/sign", "x")
+			r.Write("agents/"+name+"/inbox/new", "x")
 		}
-		for _, id := range strings.Fields(r.list("tokens")) {
-			_, rest, _ := strings.Cut(r.read("tokens/"+id), `"agent":"`)
+		for _, id := range strings.Fields(r.List("tokens")) {
+			_, rest, _ := strings.Cut(r.Read("tokens/"+id), `"agent":"`)
 			agent, _, _ := strings.Cut(rest, `"`)
-			if !slices.Contains(strings.Fields(r.list("agents")), agent) {
+			if !slices.Contains(strings.Fields(r.List("agents")), agent) {
 				t.Errorf("a token is left of %s, which is gone", agent)
 			}
 		}
 	}
 	check()
-	d.kill()
-	d.start()
-	r = d.root()
+	d.Kill()
+	d.Start()
+	r = d.Root()
 	check()
-	for _, name := range strings.Fields(r.list("agents")) {
-		r.write("agents/"+name+"/ctl", "stop")
-		r.remove("agents/" + name)
+	for _, name := range strings.Fields(r.List("agents")) {
+		r.Write("agents/"+name+"/ctl", "stop")
+		r.Remove("agents/" + name)
 	}
-	equal(t, "tokens", r.list("tokens"), "")
-	if left, err := os.ReadDir(filepath.Join(d.data(), "sockets")); err == nil && len(left) > 0 {
+	daemon.Equal(t, "tokens", r.List("tokens"), "")
+	if left, err := os.ReadDir(filepath.Join(d.Data(), "sockets")); err == nil && len(left) > 0 {
 		t.Errorf("sockets are left: %v", left)
 	}
 }
@@ -90,10 +94,10 @@ func TestAgentsComeAndGo(t *testing.T) {
 // What is sent is in both places or in none, whenever the daemon dies; an
 // agent is there whole or not at all.
 func TestKillBetweenAgents(t *testing.T) {
-	d := startDaemon(t)
-	r := d.root()
-	r.mkdir("agents", "alice")
-	r.mkdir("agents", "bob")
+	d := daemon.Start(t)
+	r := d.Root()
+	r.Mkdir("agents", "alice")
+	r.Mkdir("agents", "bob")
 	sent, made := map[string]bool{}, map[string]bool{}
 	for round := range 3 {
 		var mu sync.Mutex
@@ -104,22 +108,22 @@ func TestKillBetweenAgents(t *testing.T) {
 			defer mu.Unlock()
 			m[what] = true
 			if count++; count == 60 {
-				d.cmd.Process.Kill()
+				d.Cmd.Process.Kill()
 			}
 		}
 		for w := range 4 {
-			tr := d.root()
+			tr := d.Root()
 			all.Go(func() {
 				for i := 0; ; i++ {
 					if w < 3 {
 						id := fmt.Sprintf("m%d-%d-%d", round, w, i)
-						if tr.tryWrite("agents/alice/outbox/new", `{"to":"bob","id":"`+id+`","body":1}`) != nil {
+						if tr.TryWrite("agents/alice/outbox/new", `{"to":"bob","id":"`+id+`","body":1}`) != nil {
 							return
 						}
 						acknowledged(sent, id)
 					} else {
 						name := fmt.Sprintf("x%d-%d", round, i)
-						if tr.tryMkdir("agents", name) != nil {
+						if tr.TryMkdir("agents", name) != nil {
 							return
 						}
 						acknowledged(made, name)
@@ -128,25 +132,25 @@ func TestKillBetweenAgents(t *testing.T) {
 			})
 		}
 		all.Wait()
-		<-d.exited
-		d.start()
-		r = d.root()
-		inbox := strings.Fields(r.list("agents/bob/inbox"))
-		log := r.tail("agents/alice/outbox/sent")
+		<-d.Exited
+		d.Start()
+		r = d.Root()
+		inbox := strings.Fields(r.List("agents/bob/inbox"))
+		log := r.Tail("agents/alice/outbox/sent")
 		for id := range sent {
 			if !slices.Contains(inbox, id) || strings.Count(log, `"id":"`+id+`"`) != 1 {
 				t.Errorf("round %d: %s was sent: in the inbox %v, in sent %d times", round, id, slices.Contains(inbox, id), strings.Count(log, `"id":"`+id+`"`))
 			}
 		}
-		equal(t, "messages in the inbox", len(inbox)-len(strings.Fields(inboxFiles)), strings.Count(log, "\n"))
-		agents := strings.Fields(r.list("agents"))
+		daemon.Equal(t, "messages in the inbox", len(inbox)-len(strings.Fields(daemon.InboxFiles)), strings.Count(log, "\n"))
+		agents := strings.Fields(r.List("agents"))
 		for name := range made {
 			if !slices.Contains(agents, name) {
 				t.Errorf("round %d: the agent %s is not there", round, name)
 			}
 		}
 		for _, name := range agents {
-			if signature := r.ask("agents/"+name+"/identity/sign", "x"); len(signature) != 128 {
+			if signature := r.Ask("agents/"+name+"/identity/sign", "x"); len(signature) != 128 {
 				t.Errorf("the agent %s signs with %q", name, signature)
 			}
 		}
@@ -156,33 +160,33 @@ func TestKillBetweenAgents(t *testing.T) {
 // A daemon that is asked to end while many write: what it acknowledged is
 // there, and the others were told.
 func TestEndWhileWriting(t *testing.T) {
-	d, _, _ := oneAgent(t)
+	d, _, _ := daemon.OneAgent(t)
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	kept := map[string]string{}
 	for w := range 6 {
-		tr := d.at("/agents/alice")
+		tr := d.At("/agents/alice")
 		all.Go(func() {
 			for i := 0; ; i++ {
 				name := fmt.Sprintf("w%d-%d", w, i)
-				if tr.tryMake("goals", name, name) != nil {
+				if tr.TryMake("goals", name, name) != nil {
 					return
 				}
 				mu.Lock()
 				kept[name] = name
 				if len(kept) == 100 {
-					d.cmd.Process.Signal(syscall.SIGTERM)
+					d.Cmd.Process.Signal(syscall.SIGTERM)
 				}
 				mu.Unlock()
 			}
 		})
 	}
 	all.Wait()
-	d.ends(bound)
-	d.start()
-	alice := d.at("/agents/alice")
+	d.Ends(daemon.Bound)
+	d.Start()
+	alice := d.At("/agents/alice")
 	for name, text := range kept {
-		if got, err := alice.tryRead("goals/" + name); err != nil || got != text {
+		if got, err := alice.TryRead("goals/" + name); err != nil || got != text {
 			t.Errorf("goal %s: got %q, %v", name, got, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/volume"
 
+	"agent9/conformance/daemon"
 	"agent9/conformance/engine"
 	"agent9/fsys"
 )
@@ -27,7 +28,7 @@ import (
 // A ward is a daemon with one provider of sandboxes, and what a test knows of
 // that.
 type ward struct {
-	*daemon
+	*daemon.Daemon
 	driver   string
 	image    string           // empty: the provider's own
 	enforces []string         // limits
@@ -39,16 +40,16 @@ type ward struct {
 // TestEnds runs sessions that end as no session should: each in a state that
 // says what happened, with its money settled, and leaving nothing.
 func TestEnds(t *testing.T) {
-	helperFor(t)
+	daemon.HelperFor(t)
 	t.Run("bwrap", func(t *testing.T) {
 		t.Parallel()
-		w := &ward{daemon: startDaemon(t, "--containers", "main=bwrap:"), driver: "bwrap"}
-		r := w.rootWith(t, "neighbour")
-		if h := r.read("agents/neighbour/containers/providers/main/health"); !strings.Contains(h, `"ok":true`) {
+		w := &ward{Daemon: daemon.Start(t, "--containers", "main=bwrap:"), driver: "bwrap"}
+		r := w.RootWith(t, "neighbour")
+		if h := r.Read("agents/neighbour/containers/providers/main/health"); !strings.Contains(h, `"ok":true`) {
 			t.Skip(h)
 		}
 		w.left = func() []string {
-			left, _ := filepath.Glob(w.data() + "/containers/main/*/*")
+			left, _ := filepath.Glob(w.Data() + "/containers/main/*/*")
 			return left
 		}
 		w.all(t)
@@ -57,10 +58,10 @@ func TestEnds(t *testing.T) {
 	t.Run("docker", func(t *testing.T) {
 		t.Parallel()
 		e := engine.Start(t)
-		w := &ward{daemon: startDaemon(t, "--containers", "main=docker:"+e.Host), driver: "docker", image: e.Busybox(t)}
+		w := &ward{Daemon: daemon.Start(t, "--containers", "main=docker:"+e.Host), driver: "docker", image: e.Busybox(t)}
 		w.registry = engine.StartRegistry(t, e.Root(t))
 		w.left = func() []string { return onEngine(t, e) }
-		w.rootWith(t, "neighbour")
+		w.RootWith(t, "neighbour")
 		w.all(t)
 		w.nothingLeft(t)
 		t.Run("the engine crashes", func(t *testing.T) { w.engineCrashes(t, e) })
@@ -99,7 +100,7 @@ func (w *ward) nothingLeft(t *testing.T) {
 			t.Logf("left: %v", w.left())
 		}
 	}()
-	eventually(t, "nothing is left of the sandboxes", func() bool { return len(w.left()) == 0 })
+	daemon.Eventually(t, "nothing is left of the sandboxes", func() bool { return len(w.left()) == 0 })
 }
 
 // all runs every ending that the provider can have, together: they wait, most
@@ -109,7 +110,7 @@ func (w *ward) all(t *testing.T) {
 		Enforced []string
 		Disk     string
 	}
-	parse(t, w.as(t).root().read("agents/neighbour/containers/providers/main/info"), &info)
+	daemon.Parse(t, w.As(t).Root().Read("agents/neighbour/containers/providers/main/info"), &info)
 	w.enforces, w.disk = info.Enforced, info.Disk
 	var together sync.WaitGroup
 	for i, e := range endings {
@@ -125,7 +126,7 @@ func (w *ward) all(t *testing.T) {
 	}
 	together.Wait()
 	select {
-	case <-w.exited:
+	case <-w.Exited:
 		t.Error("the daemon has ended")
 	default:
 	}
@@ -152,7 +153,7 @@ type ending struct {
 type patient struct {
 	t     *testing.T
 	w     *ward
-	r     *tree
+	r     *daemon.Tree
 	agent string // its directory
 	path  string // the session's directory
 	mark  string // is in the command line of its processes
@@ -192,8 +193,8 @@ func with(more ...map[string]any) string {
 // admit makes an agent with a policy.
 func (w *ward) admit(t *testing.T, name string, rules map[string]any) *patient {
 	t.Helper()
-	p := &patient{t: t, w: w, r: w.rootWith(t, name), agent: "agents/" + name + "/", mark: "agent9-ends-" + w.driver + "-" + name + "."}
-	p.r.write(p.agent+"containers/policy", with(prices, rules))
+	p := &patient{t: t, w: w, r: w.RootWith(t, name), agent: "agents/" + name + "/", mark: "agent9-ends-" + w.driver + "-" + name + "."}
+	p.r.Write(p.agent+"containers/policy", with(prices, rules))
 	return p
 }
 
@@ -205,7 +206,7 @@ func (p *patient) asks(request map[string]any, script string) {
 		own["commands"] = []string{": " + p.mark + "\n" + script}
 	}
 	p.begun = time.Now()
-	p.path = p.agent + "containers/sessions/" + p.r.ask(p.agent+"containers/new", with(own, request))
+	p.path = p.agent + "containers/sessions/" + p.r.Ask(p.agent+"containers/new", with(own, request))
 }
 
 func (w *ward) session(t *testing.T, name string, e ending) {
@@ -222,7 +223,7 @@ func (w *ward) session(t *testing.T, name string, e ending) {
 		e.code, e.reason = e.kernel, ""
 	}
 	if r.State != e.state || r.Error.Code != e.code || !strings.Contains(r.Error.Reason, e.reason) || e.exit != 0 && r.ExitCode != e.exit {
-		t.Errorf("got %+v, want %s, %s, %q, %d; it wrote\n%.2000s", r, e.state, e.code, e.reason, e.exit, p.r.read(p.path+"/output"))
+		t.Errorf("got %+v, want %s, %s, %q, %d; it wrote\n%.2000s", r, e.state, e.code, e.reason, e.exit, p.r.Read(p.path+"/output"))
 	}
 	p.quiet()
 	p.settled(r.Cost)
@@ -230,13 +231,13 @@ func (w *ward) session(t *testing.T, name string, e ending) {
 		e.after(p, r)
 	}
 	p.remove(p.path)
-	has(t, "the sessions", "."+p.r.list(p.agent+"containers/sessions")+".", "..")
+	daemon.Has(t, "the sessions", "."+p.r.List(p.agent+"containers/sessions")+".", "..")
 }
 
 // result waits for the end of the session.
 func (p *patient) result() (r sessionResult) {
 	p.t.Helper()
-	parse(p.t, p.r.read(p.path+"/result"), &r)
+	daemon.Parse(p.t, p.r.Read(p.path+"/result"), &r)
 	return r
 }
 
@@ -249,16 +250,16 @@ func (p *patient) settled(cost int64) {
 			Spent int64 `json:"spent_microusd"`
 		}
 	}
-	eventually(p.t, "nothing is held", func() bool {
-		parse(p.t, p.r.read(p.agent+"budget/usage"), &books)
+	daemon.Eventually(p.t, "nothing is held", func() bool {
+		daemon.Parse(p.t, p.r.Read(p.agent+"budget/usage"), &books)
 		return books.Held == 0
 	})
-	equal(p.t, "spent", books.Total.Spent, cost)
+	daemon.Equal(p.t, "spent", books.Total.Spent, cost)
 	var mine struct {
 		Held  int64 `json:"held_microusd"`
 		Spent int64 `json:"spent_microusd"`
 	}
-	parse(p.t, p.r.read(p.agent+"containers/usage"), &mine)
+	daemon.Parse(p.t, p.r.Read(p.agent+"containers/usage"), &mine)
 	if mine.Held != 0 || mine.Spent != cost {
 		p.t.Errorf("containers/usage has %+v, the session cost %d", mine, cost)
 	}
@@ -285,13 +286,13 @@ func (p *patient) processes() (running []string) {
 // sees waits until the session has written these words.
 func (p *patient) sees(words string) {
 	p.t.Helper()
-	h := p.r.open(p.path+"/stdout", fsys.Read)
+	h := p.r.Open(p.path+"/stdout", fsys.Read)
 	for all := []byte{}; !bytes.Contains(all, []byte(words)); {
 		b := make([]byte, 4096)
-		n, err := fsys.ReadAt(within(p.t), h, b, int64(len(all)))
+		n, err := fsys.ReadAt(daemon.Within(p.t), h, b, int64(len(all)))
 		all = append(all, b[:n]...)
 		if err != nil || n == 0 {
-			p.t.Fatalf("%v after %q; %s", err, all, p.r.read(p.path+"/status"))
+			p.t.Fatalf("%v after %q; %s", err, all, p.r.Read(p.path+"/status"))
 		}
 	}
 }
@@ -300,17 +301,17 @@ func (p *patient) sees(words string) {
 func (p *patient) others() {
 	p.t.Helper()
 	const dir = "agents/neighbour/containers/"
-	n := p.r.ask(dir+"new", with(map[string]any{"image": p.w.image, "commands": []string{"echo well"}}))
-	equal(p.t, "what a neighbour reads", p.r.read(dir+"sessions/"+n+"/stdout"), "well\n")
-	p.r.read(dir + "sessions/" + n + "/result")
+	n := p.r.Ask(dir+"new", with(map[string]any{"image": p.w.image, "commands": []string{"echo well"}}))
+	daemon.Equal(p.t, "what a neighbour reads", p.r.Read(dir+"sessions/"+n+"/stdout"), "well\n")
+	p.r.Read(dir + "sessions/" + n + "/result")
 	p.remove(dir + "sessions/" + n)
 }
 
 // remove does what rm -r does.
 func (p *patient) remove(path string) {
 	p.t.Helper()
-	ctx := within(p.t)
-	n, err := fsys.WalkPath(ctx, p.r.root, path)
+	ctx := daemon.Within(p.t)
+	n, err := fsys.WalkPath(ctx, p.r.Root, path)
 	if err == nil {
 		var list []fsys.Entry
 		if list, err = fsys.List(ctx, n); err == nil {
@@ -332,7 +333,7 @@ func (p *patient) remove(path string) {
 func (p *patient) stop() {
 	p.t.Helper()
 	p.begun = time.Now()
-	p.r.write(p.path+"/ctl", "stop")
+	p.r.Write(p.path+"/ctl", "stop")
 }
 
 // took checks how long it took from the beginning, or the stop.
@@ -401,7 +402,7 @@ var endings = []ending{
 	{
 		what: "10 MB/s that nobody reads", script: flood, state: "done",
 		after: func(p *patient, r sessionResult) {
-			if got := p.r.read(p.path + "/stdout"); got != strings.Repeat("x", flooded) {
+			if got := p.r.Read(p.path + "/stdout"); got != strings.Repeat("x", flooded) {
 				p.t.Errorf("%d bytes of %d, ending in %q", len(got), flooded, got[max(0, len(got)-100):])
 			}
 		},
@@ -413,7 +414,7 @@ var endings = []ending{
 			c := r.Commands[0]
 			kept := strings.Repeat("x", int(flooded-c.Lost))
 			want := fmt.Sprintf("%s\n[lost %d bytes of stdout: the limit of the output is 3000000 bytes]\n", kept, c.Lost)
-			if got := p.r.read(p.path + "/stdout"); got != want || c.Lost < flooded-3_000_000 || c.Stdout != int64(len(kept)) {
+			if got := p.r.Read(p.path + "/stdout"); got != want || c.Lost < flooded-3_000_000 || c.Stdout != int64(len(kept)) {
 				p.t.Errorf("%d bytes, ending in %q; %+v", len(got), got[max(0, len(got)-100):], c)
 			}
 		},
@@ -440,8 +441,8 @@ func (w *ward) pulls(t *testing.T) {
 		return s
 	}
 	s := stalled()
-	has(t, "the status", p.r.read(p.path+"/status"), `"state":"provisioning"`)
-	has(t, "the output", p.r.tail(p.path+"/output"), "pulling "+w.registry.Host)
+	daemon.Has(t, "the status", p.r.Read(p.path+"/status"), `"state":"provisioning"`)
+	daemon.Has(t, "the output", p.r.Tail(p.path+"/output"), "pulling "+w.registry.Host)
 	p.stop()
 	if r := p.result(); r.State != "stopped" || r.Error.Code != "canceled" || r.Cost != 0 {
 		t.Errorf("stopped while its image was pulled: %+v", r)
@@ -454,20 +455,20 @@ func (w *ward) pulls(t *testing.T) {
 	p.remove(p.path)
 	happens(t, "the pull ends", s.Left)
 	p.settled(0)
-	equal(t, "the sessions", p.r.list(p.agent+"containers/sessions"), "")
+	daemon.Equal(t, "the sessions", p.r.List(p.agent+"containers/sessions"), "")
 
 	p.asks(image("none"), "true")
 	if r := p.result(); r.State != "failed" || r.Error.Code != "not-found" || !strings.Contains(r.Error.Reason, "pulling "+w.registry.Host+"/none") || r.Cost != 0 {
 		t.Errorf("an image that the registry does not have: %+v", r)
 	}
 	p.remove(p.path)
-	_, err := fsys.Converse(within(t), p.r.root, p.agent+"containers/new", []byte(`{"commands":["true"],"image":"elsewhere/box"}`))
-	refused(t, "an image that the policy does not allow", err, fsys.Permission, "the policy does not allow the image elsewhere/box")
+	_, err := fsys.Converse(daemon.Within(t), p.r.Root, p.agent+"containers/new", []byte(`{"commands":["true"],"image":"elsewhere/box"}`))
+	daemon.Refused(t, "an image that the policy does not allow", err, fsys.Permission, "the policy does not allow the image elsewhere/box")
 	p.settled(0)
 
 	p.asks(image("box"), "echo ran")
 	r := p.result()
-	if r.State != "done" || p.r.read(p.path+"/stdout") != "ran\n" {
+	if r.State != "done" || p.r.Read(p.path+"/stdout") != "ran\n" {
 		t.Errorf("a pull after those that were cut off: %+v", r)
 	}
 	p.settled(r.Cost)
@@ -479,7 +480,7 @@ func happens(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-	case <-time.After(limit):
+	case <-time.After(daemon.Limit):
 		t.Fatal("this did not come about: " + what)
 	}
 }
@@ -490,8 +491,8 @@ func (w *ward) engineCrashes(t *testing.T, e *engine.Engine) {
 	p := w.admit(t, "orphan", nil)
 	p.asks(map[string]any{"keep": true}, "echo begun")
 	p.sees("begun")
-	x := p.path + "/exec/" + p.r.ask(p.path+"/exec/new", ": "+p.mark+"; echo begun; while :; do sleep 0.2; done")
-	if _, err := fsys.ReadAt(within(t), p.r.open(x+"/stdout", fsys.Read), make([]byte, 16), 0); err != nil {
+	x := p.path + "/exec/" + p.r.Ask(p.path+"/exec/new", ": "+p.mark+"; echo begun; while :; do sleep 0.2; done")
+	if _, err := fsys.ReadAt(daemon.Within(t), p.r.Open(x+"/stdout", fsys.Read), make([]byte, 16), 0); err != nil {
 		t.Fatal(err)
 	}
 	e.Crash(t)
@@ -499,7 +500,7 @@ func (w *ward) engineCrashes(t *testing.T, e *engine.Engine) {
 	if r.State != "failed" || r.Error.Code != "provider" || !strings.HasPrefix(r.Error.Reason, "the connection to the sandbox broke: the container engine") {
 		t.Errorf("its engine crashed: %+v", r)
 	}
-	has(t, "its command", p.r.read(x+"/result"), "the connection to the sandbox broke")
+	daemon.Has(t, "its command", p.r.Read(x+"/result"), "the connection to the sandbox broke")
 	p.settled(r.Cost)
 	p.remove(p.path)
 	p.asks(nil, "true")
@@ -510,5 +511,5 @@ func (w *ward) engineCrashes(t *testing.T, e *engine.Engine) {
 	p.remove(p.path)
 	e.Restart(t)
 	p.others()
-	eventually(t, "its processes end", func() bool { return len(p.processes()) == 0 })
+	daemon.Eventually(t, "its processes end", func() bool { return len(p.processes()) == 0 })
 }

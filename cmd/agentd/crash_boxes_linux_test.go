@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
@@ -25,23 +26,23 @@ type box struct {
 // sandboxPromises are about sessions of sandboxes, by the providers that the
 // returned arguments give a daemon.
 func sandboxPromises(t *testing.T) ([]promise, []string) {
-	helperFor(t)
+	daemon.HelperFor(t)
 	var boxes []*box
 	providers := []string{unsafeHost}
 	return []promise{{name: "BoxesEnd", acts: 4,
-		begins: func(p *promised, r *tree) {
-			r.write(p.at("containers/policy"), with(prices))
-			if strings.Contains(r.read(p.at("containers/providers/main/health")), `"ok":true`) {
+		begins: func(p *promised, r *daemon.Tree) {
+			r.Write(p.at("containers/policy"), with(prices))
+			if strings.Contains(r.Read(p.at("containers/providers/main/health")), `"ok":true`) {
 				providers = append(providers, "main")
 			}
 		},
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			if kept := slices.DeleteFunc(slices.Clone(boxes), func(b *box) bool { return b.gone }); len(kept) > 0 && p.rng.IntN(3) == 0 {
 				b := kept[p.rng.IntN(len(kept))]
 				b.gone = true
-				err := r.tryRemove(p.at("containers/sessions/" + b.number + "/status")) // as rm -r begins
+				err := r.TryRemove(p.at("containers/sessions/" + b.number + "/status")) // as rm -r begins
 				if err == nil {
-					err = r.tryRemove(p.at("containers/sessions/" + b.number))
+					err = r.TryRemove(p.at("containers/sessions/" + b.number))
 				}
 				b.out = err == nil
 				return err
@@ -54,8 +55,8 @@ func sandboxPromises(t *testing.T) ([]promise, []string) {
 			}
 			return err
 		},
-		holds: func(p *promised, r *tree) {
-			there := strings.Fields(r.list(p.at("containers/sessions")))
+		holds: func(p *promised, r *daemon.Tree) {
+			there := strings.Fields(r.List(p.at("containers/sessions")))
 			spent := 0
 			for _, b := range boxes {
 				if b.out {
@@ -72,9 +73,9 @@ func sandboxPromises(t *testing.T) ([]promise, []string) {
 			}
 			known := map[string]int{}
 			for _, n := range there {
-				text := r.read(p.at("containers/sessions/" + n + "/result"))
+				text := r.Read(p.at("containers/sessions/" + n + "/result"))
 				var result sessionResult
-				parse(p.T, text, &result)
+				daemon.Parse(p.T, text, &result)
 				if result.State != "done" && !(result.State == "failed" && result.Error.Reason == "interrupted") {
 					p.Errorf("session %s is %s", n, text)
 				}
@@ -92,16 +93,16 @@ func sandboxPromises(t *testing.T) ([]promise, []string) {
 				Held  int `json:"held_microusd"`
 				Spent int `json:"spent_microusd"`
 			}
-			parse(p.T, r.read(p.at("containers/usage")), &usage)
-			books := summary(p.T, r.read(p.at("budget/usage")))
-			equal(p.T, "the ledger", replay(p.T, r.tail(p.at("budget/ledger"))), books)
-			equal(p.T, "held, and spent", sums{held: usage.Held, spent: usage.Spent}, sums{spent: books.spent})
-			equal(p.T, "holds", books.holds, 0)
+			daemon.Parse(p.T, r.Read(p.at("containers/usage")), &usage)
+			books := daemon.Summary(p.T, r.Read(p.at("budget/usage")))
+			daemon.Equal(p.T, "the ledger", daemon.Replay(p.T, r.Tail(p.at("budget/ledger"))), books)
+			daemon.Equal(p.T, "held, and spent", daemon.Sums{Held: usage.Held, Spent: usage.Spent}, daemon.Sums{Spent: books.Spent})
+			daemon.Equal(p.T, "holds", books.Holds, 0)
 			for _, cost := range known {
 				spent += cost
 			}
-			if spent > books.spent {
-				p.Errorf("the sessions cost %d, and %d was spent", spent, books.spent)
+			if spent > books.Spent {
+				p.Errorf("the sessions cost %d, and %d was spent", spent, books.Spent)
 			}
 			p.folders(len(there))
 		}}}, []string{"--containers", "main=bwrap:", "--unsafe-host-containers"}
@@ -109,10 +110,10 @@ func sandboxPromises(t *testing.T) ([]promise, []string) {
 
 // asks asks for the session, for an instant or for longer than the daemon
 // lives.
-func (b *box) asks(p *promised, r *tree, providers []string) (number string, err error) {
+func (b *box) asks(p *promised, r *daemon.Tree, providers []string) (number string, err error) {
 	request := with(map[string]any{"idempotency_key": b.key, "provider": providers[p.rng.IntN(len(providers))],
 		"commands": []string{"echo $$ > file; sleep " + []string{"0", "1000"}[p.rng.IntN(2)]}})
-	reply, err := fsys.Converse(within(p.T), r.root, p.at("containers/new"), []byte(request))
+	reply, err := fsys.Converse(daemon.Within(p.T), r.Root, p.at("containers/new"), []byte(request))
 	return strings.TrimSpace(string(reply)), err
 }
 
@@ -120,15 +121,15 @@ func (b *box) asks(p *promised, r *tree, providers []string) (number string, err
 func (p *promised) folders(sessions int) {
 	p.Helper()
 	var dirs []string
-	eventually(p.T, fmt.Sprintf("no more sandboxes than %d sessions", sessions), func() bool {
-		dirs, _ = filepath.Glob(p.d.data() + "/containers/*/sandboxes/*")
+	daemon.Eventually(p.T, fmt.Sprintf("no more sandboxes than %d sessions", sessions), func() bool {
+		dirs, _ = filepath.Glob(p.d.Data() + "/containers/*/sandboxes/*")
 		return len(dirs) <= sessions
 	})
 }
 
 // strayGroups are the control groups of sandboxes.
-func (d *daemon) strayGroups() (stray []string) {
-	dir, err := filepath.EvalSymlinks(d.data())
+func strayGroups(d *daemon.Daemon) (stray []string) {
+	dir, err := filepath.EvalSymlinks(d.Data())
 	if err != nil {
 		return nil
 	}

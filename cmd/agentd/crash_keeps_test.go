@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
@@ -28,51 +29,51 @@ func storedFiles(name, suffix string) promise {
 	var h history
 	dir := strings.ToLower(name)
 	return promise{name: name + "Stored", acts: 40,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			file := fmt.Sprint("f", p.rng.IntN(6), suffix)
 			_, there := h.now[file]
 			text := fmt.Sprintf("%d %s", n, strings.Repeat("x", p.rng.IntN(6000)))
 			switch p.rng.IntN(4) {
 			case 0:
 				if there {
-					return h.do(func() error { return r.tryRemove(p.at(dir + "/" + file)) }, cut(file))
+					return h.do(func() error { return r.TryRemove(p.at(dir + "/" + file)) }, cut(file))
 				}
 			case 1:
 				if to := fmt.Sprint("f", p.rng.IntN(6), suffix); there && to != file {
 					return h.do(func() error {
-						d, err := fsys.WalkPath(within(p.T), r.root, p.at(dir))
+						d, err := fsys.WalkPath(daemon.Within(p.T), r.Root, p.at(dir))
 						if err != nil {
 							return err
 						}
-						return fsys.Rename(within(p.T), d, file, to)
+						return fsys.Rename(daemon.Within(p.T), d, file, to)
 					}, move(file, to))
 				}
 			}
 			if there {
-				return h.do(func() error { return r.tryWrite(p.at(dir+"/"+file), text) }, put(file, ""), put(file, text))
+				return h.do(func() error { return r.TryWrite(p.at(dir+"/"+file), text) }, put(file, ""), put(file, text))
 			}
-			return h.do(func() error { return r.tryMake(p.at(dir), file, text) }, put(file, ""), put(file, text))
+			return h.do(func() error { return r.TryMake(p.at(dir), file, text) }, put(file, ""), put(file, text))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
-			for file := range strings.FieldsSeq(r.list(p.at(dir))) {
-				got[file] = r.read(p.at(dir + "/" + file))
+			for file := range strings.FieldsSeq(r.List(p.at(dir))) {
+				got[file] = r.Read(p.at(dir + "/" + file))
 			}
 			h.is(p, dir, got)
 		}}
 }
 
 // mail adds the messages in a directory to a world, by prefix and id.
-func (p *promised) mail(r *tree, dir, prefix string, into world) {
+func (p *promised) mail(r *daemon.Tree, dir, prefix string, into world) {
 	p.Helper()
-	for id := range strings.FieldsSeq(r.list(p.at(dir))) {
+	for id := range strings.FieldsSeq(r.List(p.at(dir))) {
 		if !strings.HasPrefix(id, "m") {
 			continue // a file of the service
 		}
 		if _, twice := into[prefix+id]; twice {
 			p.Errorf("%s has %s twice", dir, id)
 		}
-		into[prefix+id] = body(p.T, r.read(p.at(dir+"/"+id)))
+		into[prefix+id] = body(p.T, r.Read(p.at(dir+"/"+id)))
 	}
 }
 
@@ -83,7 +84,7 @@ func body(t *testing.T, text string) string {
 		Body    string
 		Message struct{ Body string }
 	}
-	parse(t, text, &m)
+	daemon.Parse(t, text, &m)
 	return m.Body + m.Message.Body
 }
 
@@ -92,11 +93,11 @@ func messages() promise {
 	var h history
 	var sent []int // that were acknowledged
 	id := func(n int) string { return fmt.Sprintf("m%06d", n) }
-	send := func(p *promised, r *tree, n int) error {
-		return r.tryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":%q,"body":"%d"}`, id(n), n))
+	send := func(p *promised, r *daemon.Tree, n int) error {
+		return r.TryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":%q,"body":"%d"}`, id(n), n))
 	}
 	return promise{name: "MessagesKept", acts: 40, more: `"inbox":{"limit":10000}`,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			waiting := slices.Sorted(maps.Keys(h.now))
 			switch k := p.rng.IntN(5); {
 			case k == 0 && len(sent) > 0: // a sender that was not sure; also of what is gone
@@ -104,10 +105,10 @@ func messages() promise {
 				return h.do(func() error { return send(p, r, again) })
 			case k == 1 && len(waiting) > 0:
 				one := waiting[p.rng.IntN(len(waiting))]
-				return h.do(func() error { return r.tryRemove(p.at("inbox/" + one)) }, cut(one))
+				return h.do(func() error { return r.TryRemove(p.at("inbox/" + one)) }, cut(one))
 			case k == 2 && len(waiting) > 0:
 				return h.do(func() error {
-					text, err := r.tryRead(p.at("inbox/next"))
+					text, err := r.TryRead(p.at("inbox/next"))
 					if err == nil && !strings.Contains(text, waiting[0]) {
 						p.Errorf("next is %s, and not %s", text, waiting[0])
 					}
@@ -120,14 +121,14 @@ func messages() promise {
 			}
 			return err
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
 			p.mail(r, "inbox", "", got)
 			h.is(p, "inbox", got)
 			if len(got) > 0 {
-				has(p.T, "head", r.read(p.at("inbox/head")), slices.Min(slices.Collect(maps.Keys(got))))
+				daemon.Has(p.T, "head", r.Read(p.at("inbox/head")), slices.Min(slices.Collect(maps.Keys(got))))
 			}
-			has(p.T, "status", r.read(p.at("status")), fmt.Sprintf(`"inbox":%d,`, len(got)))
+			daemon.Has(p.T, "status", r.Read(p.at("status")), fmt.Sprintf(`"inbox":%d,`, len(got)))
 		}}
 }
 
@@ -145,17 +146,17 @@ func deadLetters() promise {
 		return ids
 	}
 	return promise{name: "DeadLettersKept", acts: 40, more: `"inbox":{"limit":4}`,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			inbox, dead := at("inbox/"), at("dead/")
 			switch k := p.rng.IntN(6); {
 			case k == 0 && len(inbox) > 0:
-				return h.do(func() error { return r.tryRemove(p.at("inbox/" + inbox[0])) }, cut("inbox/"+inbox[0]))
+				return h.do(func() error { return r.TryRemove(p.at("inbox/" + inbox[0])) }, cut("inbox/"+inbox[0]))
 			case k == 1 && len(dead) > 0:
-				return h.do(func() error { return r.tryWrite(p.at("deadletter/ctl"), "discard "+dead[0]) }, cut("dead/"+dead[0]))
+				return h.do(func() error { return r.TryWrite(p.at("deadletter/ctl"), "discard "+dead[0]) }, cut("dead/"+dead[0]))
 			case k == 2 && len(dead) > 0:
-				return h.do(func() error { return r.tryRemove(p.at("deadletter/" + dead[0])) }, cut("dead/"+dead[0]))
+				return h.do(func() error { return r.TryRemove(p.at("deadletter/" + dead[0])) }, cut("dead/"+dead[0]))
 			case k == 3 && len(dead) > 0 && len(inbox) < room:
-				return h.do(func() error { return r.tryWrite(p.at("deadletter/ctl"), "replay "+dead[0]) }, move("dead/"+dead[0], "inbox/"+dead[0]))
+				return h.do(func() error { return r.TryWrite(p.at("deadletter/ctl"), "replay "+dead[0]) }, move("dead/"+dead[0], "inbox/"+dead[0]))
 			}
 			place := "dead/"
 			if len(inbox) < room {
@@ -163,10 +164,10 @@ func deadLetters() promise {
 			}
 			name := fmt.Sprintf("m%06d", n)
 			return h.do(func() error {
-				return r.tryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":%q,"body":"%d"}`, name, n))
+				return r.TryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":%q,"body":"%d"}`, name, n))
 			}, put(place+name, strconv.Itoa(n)))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
 			p.mail(r, "inbox", "inbox/", got)
 			p.mail(r, "deadletter", "dead/", got)
@@ -180,23 +181,23 @@ func sentMessages() promise {
 	const other = "Addressee"
 	inbox := "agents/" + other + "/inbox/"
 	return promise{name: "SentToOthers", acts: 40,
-		begins: func(p *promised, r *tree) { r.agent(other, `{"inbox":{"limit":100000}}`) },
-		act: func(p *promised, r *tree, n int) error {
+		begins: func(p *promised, r *daemon.Tree) { r.Agent(other, `{"inbox":{"limit":100000}}`) },
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			id := fmt.Sprintf("m%06d", p.rng.IntN(n+1))
 			if _, there := h.now["there/"+id]; there && p.rng.IntN(2) == 0 {
-				return h.do(func() error { return r.tryRemove(inbox + id) }, cut("there/"+id))
+				return h.do(func() error { return r.TryRemove(inbox + id) }, cut("there/"+id))
 			}
 			id = fmt.Sprintf("m%06d", n)
 			return h.do(func() error {
-				return r.tryWrite(p.at("outbox/new"), fmt.Sprintf(`{"to":%q,"id":%q,"body":"%d"}`, other, id, n))
+				return r.TryWrite(p.at("outbox/new"), fmt.Sprintf(`{"to":%q,"id":%q,"body":"%d"}`, other, id, n))
 			}, func(w world) { w["sent/"+id], w["there/"+id] = "once", "once" })
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
-			for _, m := range lines[struct{ ID string }](p.T, r.tail(p.at("outbox/sent"))) {
+			for _, m := range daemon.Lines[struct{ ID string }](p.T, r.Tail(p.at("outbox/sent"))) {
 				got["sent/"+m.ID] += "once"
 			}
-			for id := range strings.FieldsSeq(r.list(inbox)) {
+			for id := range strings.FieldsSeq(r.List(inbox)) {
 				if strings.HasPrefix(id, "m") {
 					got["there/"+id] += "once"
 				}
@@ -209,26 +210,26 @@ func sentMessages() promise {
 func come() promise {
 	var h history
 	return promise{name: "ComeAndGo", acts: 20,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			name := fmt.Sprint("guest", p.rng.IntN(4))
 			switch h.now[name] {
 			case "active":
-				return h.do(func() error { return r.tryWrite("agents/"+name+"/ctl", "stop") }, put(name, "stopped"))
+				return h.do(func() error { return r.TryWrite("agents/"+name+"/ctl", "stop") }, put(name, "stopped"))
 			case "stopped":
-				return h.do(func() error { return r.tryRemove("agents/" + name) }, cut(name))
+				return h.do(func() error { return r.TryRemove("agents/" + name) }, cut(name))
 			}
-			return h.do(func() error { return r.tryMkdir("agents", name) }, put(name, "active"))
+			return h.do(func() error { return r.TryMkdir("agents", name) }, put(name, "active"))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
-			for name := range strings.FieldsSeq(r.list("agents")) {
+			for name := range strings.FieldsSeq(r.List("agents")) {
 				if !strings.HasPrefix(name, "guest") {
 					continue
 				}
 				var status struct{ State string }
-				parse(p.T, r.read("agents/"+name+"/status"), &status)
+				daemon.Parse(p.T, r.Read("agents/"+name+"/status"), &status)
 				got[name] = status.State
-				equal(p.T, "the length of a signature", len(r.ask("agents/"+name+"/identity/sign", "x")), 128)
+				daemon.Equal(p.T, "the length of a signature", len(r.Ask("agents/"+name+"/identity/sign", "x")), 128)
 			}
 			h.is(p, "agents", got)
 		}}
@@ -239,15 +240,15 @@ func tokensKept() promise {
 	var h history
 	secrets := map[string]string{} // by id, also of those that are gone
 	return promise{name: "TokensKept", acts: 20,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			live := slices.Sorted(maps.Keys(h.now))
 			if len(live) > 0 && p.rng.IntN(2) == 0 {
 				id := live[p.rng.IntN(len(live))]
-				return h.do(func() error { return r.tryRemove("tokens/" + id) }, cut(id))
+				return h.do(func() error { return r.TryRemove("tokens/" + id) }, cut(id))
 			}
 			var secret string
 			err := h.do(func() error {
-				b, err := fsys.Converse(within(p.T), r.root, "ctl", []byte("token "+p.name))
+				b, err := fsys.Converse(daemon.Within(p.T), r.Root, "ctl", []byte("token "+p.name))
 				secret = strings.TrimSpace(string(b))
 				return err
 			}, put("nobody knows", "live"))
@@ -259,14 +260,14 @@ func tokensKept() promise {
 			}
 			return err
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
-			for id := range strings.FieldsSeq(r.list("tokens")) {
-				if !strings.Contains(r.read("tokens/"+id), `"agent":"`+p.name+`"`) {
+			for id := range strings.FieldsSeq(r.List("tokens")) {
+				if !strings.Contains(r.Read("tokens/"+id), `"agent":"`+p.name+`"`) {
 					continue
 				}
 				if secrets[id] == "" { // its answer was never heard
-					r.remove("tokens/" + id)
+					r.Remove("tokens/" + id)
 					id = "nobody knows"
 				}
 				got[id] = "live"
@@ -274,14 +275,14 @@ func tokensKept() promise {
 			h.is(p, "tokens", got)
 			delete(h.now, "nobody knows")
 			for id, secret := range secrets {
-				tr, err := attach(p.T, "unix", p.d.sock(), secret)
+				tr, err := daemon.Attach(p.T, "unix", p.d.Sock(), secret)
 				if h.now[id] == "" {
-					refused(p.T, "a token that was revoked", err, fsys.Permission)
+					daemon.Refused(p.T, "a token that was revoked", err, fsys.Permission)
 					delete(secrets, id)
 				} else if err != nil {
 					p.Errorf("the token %s: %v", id, err)
 				} else {
-					has(p.T, "status", tr.read("status"), `"name":"`+p.name+`"`)
+					daemon.Has(p.T, "status", tr.Read("status"), `"name":"`+p.name+`"`)
 				}
 			}
 		}}
@@ -290,19 +291,19 @@ func tokensKept() promise {
 func secretNames() promise {
 	var h history
 	return promise{name: "SecretsKept", acts: 20,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			name := fmt.Sprint("s", p.rng.IntN(5))
 			if h.now[name] == "" {
-				return h.do(func() error { return r.tryMake(p.at("secrets"), name, fmt.Sprint("secret-", n)) }, put(name, "there"))
+				return h.do(func() error { return r.TryMake(p.at("secrets"), name, fmt.Sprint("secret-", n)) }, put(name, "there"))
 			}
 			if p.rng.IntN(2) == 0 {
-				return h.do(func() error { return r.tryWrite(p.at("secrets/"+name), fmt.Sprint("secret-", n)) })
+				return h.do(func() error { return r.TryWrite(p.at("secrets/"+name), fmt.Sprint("secret-", n)) })
 			}
-			return h.do(func() error { return r.tryRemove(p.at("secrets/" + name)) }, cut(name))
+			return h.do(func() error { return r.TryRemove(p.at("secrets/" + name)) }, cut(name))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			got := world{}
-			for name := range strings.FieldsSeq(r.list(p.at("secrets"))) {
+			for name := range strings.FieldsSeq(r.List(p.at("secrets"))) {
 				got[name] = "there"
 			}
 			h.is(p, "secrets", got)
@@ -315,36 +316,36 @@ func settingsKept() promise {
 	const accounts = "purse"
 	limits := func(n int) string { return fmt.Sprintf(`{"total_microusd":%d}`, 1000+n) }
 	return promise{name: "SettingsKept", acts: 20,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			account := fmt.Sprint(accounts, p.rng.IntN(3))
 			_, there := h.now["accounts/"+account]
 			switch k := p.rng.IntN(6); {
 			case k == 0:
 				text := fmt.Sprintf(`{"accept":["a%d"]}`, n)
-				return h.do(func() error { return r.tryWrite(p.at("config"), text) }, put("config", text+"\n"))
+				return h.do(func() error { return r.TryWrite(p.at("config"), text) }, put("config", text+"\n"))
 			case k == 1:
-				return h.do(func() error { return r.tryWrite(p.at("budget/limits"), limits(n)) }, put("limits", fmt.Sprint(1000+n)))
+				return h.do(func() error { return r.TryWrite(p.at("budget/limits"), limits(n)) }, put("limits", fmt.Sprint(1000+n)))
 			case there && k == 2:
-				return h.do(func() error { return r.tryRemove("accounts/" + account) }, cut("accounts/"+account))
+				return h.do(func() error { return r.TryRemove("accounts/" + account) }, cut("accounts/"+account))
 			case there:
-				return h.do(func() error { return r.tryWrite("accounts/"+account+"/limits", limits(n)) }, put("accounts/"+account, fmt.Sprint(1000+n)))
+				return h.do(func() error { return r.TryWrite("accounts/"+account+"/limits", limits(n)) }, put("accounts/"+account, fmt.Sprint(1000+n)))
 			}
-			return h.do(func() error { return r.tryMkdir("accounts", account) }, put("accounts/"+account, "0"))
+			return h.do(func() error { return r.TryMkdir("accounts", account) }, put("accounts/"+account, "0"))
 		},
-		begins: func(p *promised, r *tree) {
-			r.write(p.at("config"), "{}")
+		begins: func(p *promised, r *daemon.Tree) {
+			r.Write(p.at("config"), "{}")
 			h.now = world{"config": "{}\n", "limits": "0"}
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			total := func(path string) string {
 				var doc struct {
 					Total int `json:"total_microusd"`
 				}
-				parse(p.T, r.read(path), &doc)
+				daemon.Parse(p.T, r.Read(path), &doc)
 				return fmt.Sprint(doc.Total)
 			}
-			got := world{"config": r.read(p.at("config")), "limits": total(p.at("budget/limits"))}
-			for name := range strings.FieldsSeq(r.list("accounts")) {
+			got := world{"config": r.Read(p.at("config")), "limits": total(p.at("budget/limits"))}
+			for name := range strings.FieldsSeq(r.List("accounts")) {
 				if strings.HasPrefix(name, accounts) {
 					got["accounts/"+name] = total("accounts/" + name + "/limits")
 				}
@@ -356,14 +357,14 @@ func settingsKept() promise {
 // ownLines are in the log once, in order.
 func ownLines() promise {
 	return promise{name: "LinesLogged", acts: 40,
-		act: func(p *promised, r *tree, n int) error {
-			return r.tryWrite(p.at("logs/write"), fmt.Sprintf("line%d", n))
+		act: func(p *promised, r *daemon.Tree, n int) error {
+			return r.TryWrite(p.at("logs/write"), fmt.Sprintf("line%d", n))
 		},
-		holds: func(p *promised, r *tree) {
-			text := r.tail(p.at("logs/trajectory"))
+		holds: func(p *promised, r *daemon.Tree) {
+			text := r.Tail(p.at("logs/trajectory"))
 			list := p.numbers(strings.NewReplacer(`"`, " ", ",", " ").Replace(text), "line")
 			p.each("logs/trajectory", list)
-			equal(p.T, "in order", slices.IsSorted(list), true)
+			daemon.Equal(p.T, "in order", slices.IsSorted(list), true)
 		}}
 }
 
@@ -373,22 +374,22 @@ func conversations() promise {
 	var open []string
 	var asked []prompt
 	return promise{name: "PromptsAnswered", acts: 6,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			if len(open) == 0 || len(open) < 4 && p.rng.IntN(8) == 0 {
-				b, err := fsys.Converse(within(p.T), r.root, p.at("sessions/new"), []byte("{}"))
+				b, err := fsys.Converse(daemon.Within(p.T), r.Root, p.at("sessions/new"), []byte("{}"))
 				if err == nil {
 					open = append(open, strings.TrimSpace(string(b)))
 				}
 				return err
 			}
 			to, text := open[p.rng.IntN(len(open))], fmt.Sprintf("word%d and more", n)
-			b, err := fsys.Converse(within(p.T), r.root, p.at("sessions/"+to+"/prompt"), []byte(text))
+			b, err := fsys.Converse(daemon.Within(p.T), r.Root, p.at("sessions/"+to+"/prompt"), []byte(text))
 			if err == nil {
 				asked = append(asked, prompt{to, strings.TrimSpace(string(b)), text})
 			}
 			return err
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			for _, s := range open {
 				var numbers []int
 				texts := map[int]string{}
@@ -399,11 +400,11 @@ func conversations() promise {
 					}
 				}
 				finals := map[int]int{}
-				for _, l := range r.transcript(p.at("sessions/"+s+"/transcript"), numbers...) {
+				for _, l := range r.Transcript(p.at("sessions/"+s+"/transcript"), numbers...) {
 					if text := texts[l.Prompt]; text != "" && l.Role == "user" {
-						equal(p.T, "what was asked", l.Text, text)
+						daemon.Equal(p.T, "what was asked", l.Text, text)
 					}
-					if !l.final() {
+					if !l.Final() {
 						continue
 					}
 					if finals[l.Prompt]++; finals[l.Prompt] > 1 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"agent9/conformance/daemon"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,11 +10,11 @@ import (
 )
 
 // temp is where a daemon has what is temporary, if a test says so.
-func (d *daemon) temp() string { return filepath.Join(d.dir, "tmp") }
+func temp(d *daemon.Daemon) string { return filepath.Join(d.Dir, "tmp") }
 
 // nothingLeft waits until nothing is there of earlier daemons, and nothing of
 // what this one had to do.
-func (d *daemon) nothingLeft(t *testing.T) {
+func nothingLeft(d *daemon.Daemon, t *testing.T) {
 	t.Helper()
 	var left []string
 	defer func() {
@@ -21,22 +22,22 @@ func (d *daemon) nothingLeft(t *testing.T) {
 			t.Logf("left: %q", left)
 		}
 	}()
-	eventually(t, "nothing is left of what was done", func() bool {
-		left = append(append(d.strayFiles(t), d.strayProcesses()...), d.strayGroups()...)
+	daemon.Eventually(t, "nothing is left of what was done", func() bool {
+		left = append(append(strayFiles(d, t), strayProcesses(d)...), strayGroups(d)...)
 		return len(left) == 0
 	})
 }
 
 // strayFiles are those in the data and temporary directories that no daemon
 // with nothing to do has.
-func (d *daemon) strayFiles(t *testing.T) (stray []string) {
+func strayFiles(d *daemon.Daemon, t *testing.T) (stray []string) {
 	for _, pattern := range []string{"tmp/*", "data/*", "data/.*", "data/sockets/*", "data/ticks/*", "data/requests/*", "data/mounts/*", "data/containers/*/sandboxes/.*"} {
-		names, err := filepath.Glob(filepath.Join(d.dir, pattern))
+		names, err := filepath.Glob(filepath.Join(d.Dir, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			switch strings.TrimPrefix(name, d.data()+"/") {
+			switch strings.TrimPrefix(name, d.Data()+"/") {
 			case "agent9.db", "master.key", "sockets", "ticks", "mounts", "requests", "containers":
 			default:
 				stray = append(stray, name)
@@ -48,15 +49,15 @@ func (d *daemon) strayFiles(t *testing.T) (stray []string) {
 
 // strayProcesses are those that the daemon, or one before it, has started.
 // They have its directory in their environment, or on their command line.
-func (d *daemon) strayProcesses() (stray []string) {
+func strayProcesses(d *daemon.Daemon) (stray []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
-		if pid := filepath.Base(dir); pid == strconv.Itoa(d.cmd.Process.Pid) || pid == strconv.Itoa(os.Getpid()) {
+		if pid := filepath.Base(dir); pid == strconv.Itoa(d.Cmd.Process.Pid) || pid == strconv.Itoa(os.Getpid()) {
 			continue
 		}
 		for _, file := range []string{"environ", "cmdline"} {
 			b, err := os.ReadFile(dir + "/" + file)
-			if err == nil && strings.Contains(string(b), d.dir) {
+			if err == nil && strings.Contains(string(b), d.Dir) {
 				line, _ := os.ReadFile(dir + "/cmdline")
 				stray = append(stray, dir+" "+strings.ReplaceAll(string(line), "\x00", " "))
 				break

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
@@ -24,19 +25,19 @@ type order struct {
 // A shop is an agent whose jobs cost money, of its own account and of the one
 // above, and who needs an approval for the dear ones.
 type shop struct {
-	till   *till
+	till   *daemon.Till
 	orders []*order
 	sh     []*order // of a command, for nothing
 }
 
 // dear is what needs an approval.
-const dear = 2 * jobCost
+const dear = 2 * daemon.JobCost
 
 // newShop returns promises about jobs, and the daemon's arguments for their
 // providers.
 func newShop(t *testing.T) (promises []promise, args []string) {
-	s := &shop{till: &till{runs: map[string]int{}}}
-	s.till.shut(false)
+	s := &shop{till: &daemon.Till{Runs: map[string]int{}}}
+	s.till.Shut(false)
 	server := httptest.NewServer(s.till)
 	t.Cleanup(server.Close)
 	t.Setenv("M_API_KEY", "secret") // with a key it bills
@@ -49,21 +50,21 @@ func newShop(t *testing.T) (promises []promise, args []string) {
 
 const above = "crashteam"
 
-func (s *shop) opens(p *promised, r *tree) {
-	r.mkdir("accounts", above)
-	r.write("accounts/"+above+"/limits", `{"total_microusd":1000000000}`)
-	r.write(p.at("budget/limits"), fmt.Sprintf(`{"parent":%q,"approval_threshold_microusd":%d,"per_day_microusd":1000000000}`, above, jobCost))
-	r.write(p.at("compute/policy"), `{"prices":{"*":{"input_microusd":0,"output_microusd":1000000}}}`)
+func (s *shop) opens(p *promised, r *daemon.Tree) {
+	r.Mkdir("accounts", above)
+	r.Write("accounts/"+above+"/limits", `{"total_microusd":1000000000}`)
+	r.Write(p.at("budget/limits"), fmt.Sprintf(`{"parent":%q,"approval_threshold_microusd":%d,"per_day_microusd":1000000000}`, above, daemon.JobCost))
+	r.Write(p.at("compute/policy"), `{"prices":{"*":{"input_microusd":0,"output_microusd":1000000}}}`)
 }
 
 // sells asks for a job, asks again for one, or decides about one.
-func (s *shop) sells(p *promised, r *tree, n int) error {
+func (s *shop) sells(p *promised, r *daemon.Tree, n int) error {
 	if p.rng.IntN(4) == 0 {
-		s.till.shut(p.rng.IntN(2) == 0)
+		s.till.Shut(p.rng.IntN(2) == 0)
 	}
 	submit := func(o *order) error {
 		request := fmt.Sprintf(`{"provider":"m","model":"m","stream":false,"max_tokens":%d,"idempotency_key":%q,"messages":[{"role":"user","content":%[2]q}]}`, o.max, o.key)
-		_, err := fsys.Converse(within(p.T), r.root, p.at("compute/new"), []byte(request))
+		_, err := fsys.Converse(daemon.Within(p.T), r.Root, p.at("compute/new"), []byte(request))
 		o.kept = o.kept || err == nil
 		return err
 	}
@@ -77,13 +78,13 @@ func (s *shop) sells(p *promised, r *tree, n int) error {
 		}
 		if o != nil {
 			word := []string{"approve", "deny too dear"}[p.rng.IntN(2)]
-			if err = r.tryWrite(p.at("approvals/"+id), word); err == nil {
+			if err = r.TryWrite(p.at("approvals/"+id), word); err == nil {
 				o.said, _, _ = strings.Cut(word, " ")
 			}
 			return err
 		}
 	}
-	o := &order{key: fmt.Sprint("order", n), max: jobCost}
+	o := &order{key: fmt.Sprint("order", n), max: daemon.JobCost}
 	if p.rng.IntN(3) == 0 {
 		o.max = dear
 	}
@@ -93,18 +94,18 @@ func (s *shop) sells(p *promised, r *tree, n int) error {
 
 // waiting returns an approval that is asked for, and its order, if there is
 // one.
-func (s *shop) waiting(p *promised, r *tree) (id string, o *order, err error) {
-	n, err := fsys.WalkPath(within(p.T), r.root, p.at("approvals"))
+func (s *shop) waiting(p *promised, r *daemon.Tree) (id string, o *order, err error) {
+	n, err := fsys.WalkPath(daemon.Within(p.T), r.Root, p.at("approvals"))
 	if err != nil {
 		return "", nil, err
 	}
-	list, err := fsys.List(within(p.T), n)
+	list, err := fsys.List(daemon.Within(p.T), n)
 	if err != nil || len(list) == 0 {
 		return "", nil, err
 	}
 	id = list[0].Name
 	var a struct{ Job int }
-	text, err := r.tryRead(p.at("approvals/" + id))
+	text, err := r.TryRead(p.at("approvals/" + id))
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &a)
 	}
@@ -112,7 +113,7 @@ func (s *shop) waiting(p *promised, r *tree) (id string, o *order, err error) {
 		return "", nil, err
 	}
 	var req struct{ Messages []struct{ Content string } }
-	if text, err = r.tryRead(p.at(fmt.Sprintf("compute/jobs/%d/request", a.Job))); err == nil {
+	if text, err = r.TryRead(p.at(fmt.Sprintf("compute/jobs/%d/request", a.Job))); err == nil {
 		err = json.Unmarshal([]byte(text), &req)
 	}
 	if err != nil {
@@ -134,16 +135,16 @@ type jobStatus struct {
 
 // status returns that of an order's job, if there is one; what has ended once
 // stays as it is.
-func (o *order) status(p *promised, r *tree) (st jobStatus, ok bool) {
+func (o *order) status(p *promised, r *daemon.Tree) (st jobStatus, ok bool) {
 	p.Helper()
-	text, err := r.tryRead(p.at("compute/jobs/" + o.key + "/status"))
+	text, err := r.TryRead(p.at("compute/jobs/" + o.key + "/status"))
 	if err != nil {
 		if fsys.CodeOf(err) != fsys.NotExist || o.kept {
 			p.Errorf("%s, which was acknowledged: %v: %v", o.key, o.kept, err)
 		}
 		return st, false
 	}
-	parse(p.T, text, &st)
+	daemon.Parse(p.T, text, &st)
 	if o.ended != "" && o.ended != text {
 		p.Errorf("%s had ended as %s and is %s", o.key, o.ended, text)
 	}
@@ -154,49 +155,49 @@ func (o *order) status(p *promised, r *tree) (st jobStatus, ok bool) {
 }
 
 // adds checks what became of every order, and all the money.
-func (s *shop) adds(p *promised, r *tree) {
-	_, came := s.till.came()
-	want := sums{}
+func (s *shop) adds(p *promised, r *daemon.Tree) {
+	_, came := s.till.Came()
+	want := daemon.Sums{}
 	for _, o := range s.orders {
 		if o.ended != "" && p.rng.IntN(10) > 0 { // is looked at now and then
-			want.spent += o.cost
+			want.Spent += o.cost
 			continue
 		}
 		st, ok := o.status(p, r)
 		ran := came[o.key]
 		switch {
 		case !ok && ran == 0:
-		case st.State == "done" && st.Cost == jobCost && ran == 1 && (o.max < dear || o.said != "deny"):
+		case st.State == "done" && st.Cost == daemon.JobCost && ran == 1 && (o.max < dear || o.said != "deny"):
 		case st.State == "failed" && st.Error.Reason == "interrupted" && st.Cost == o.max && ran <= 1:
 		case st.State == "failed" && st.Error.Reason == "interrupted" && st.Cost == 0 && ran == 0:
 		case st.State == "failed" && strings.Contains(st.Error.Reason, "too dear") && st.Cost == 0 && ran == 0 && o.max == dear && o.said != "approve":
 		case st.State == "awaiting-approval" && o.max == dear && o.said == "" && ran == 0:
-			want.holds++
-			want.held += o.max
+			want.Holds++
+			want.Held += o.max
 		default:
 			p.Errorf("%+v ran %d times and is %+v", *o, ran, st)
 		}
-		want.spent += st.Cost
+		want.Spent += st.Cost
 	}
 	for _, account := range []string{p.at("budget"), "accounts/" + above} {
-		equal(p.T, "usage of "+account, summary(p.T, r.read(account+"/usage")), want)
-		equal(p.T, "the ledger of "+account, replay(p.T, r.tail(account+"/ledger")), want)
+		daemon.Equal(p.T, "usage of "+account, daemon.Summary(p.T, r.Read(account+"/usage")), want)
+		daemon.Equal(p.T, "the ledger of "+account, daemon.Replay(p.T, r.Tail(account+"/ledger")), want)
 	}
-	has(p.T, "compute/usage", r.read(p.at("compute/usage")), fmt.Sprintf(`"held_microusd":%d,"spent_microusd":%d,`, want.held, want.spent))
-	equal(p.T, "what waits for an approval", len(strings.Fields(r.list(p.at("approvals")))), want.holds)
+	daemon.Has(p.T, "compute/usage", r.Read(p.at("compute/usage")), fmt.Sprintf(`"held_microusd":%d,"spent_microusd":%d,`, want.Held, want.Spent))
+	daemon.Equal(p.T, "what waits for an approval", len(strings.Fields(r.List(p.at("approvals")))), want.Holds)
 }
 
 // runs runs a command, for an instant or for longer than the daemon lives.
-func (s *shop) runs(p *promised, r *tree, n int) error {
+func (s *shop) runs(p *promised, r *daemon.Tree, n int) error {
 	o := &order{key: fmt.Sprint("run", n)}
 	s.sh = append(s.sh, o)
 	request := fmt.Sprintf(`{"provider":"sh","idempotency_key":%q,"messages":[{"role":"user","content":"%s\n"}]}`, o.key, []string{"0", "1000"}[p.rng.IntN(2)])
-	_, err := fsys.Converse(within(p.T), r.root, p.at("compute/new"), []byte(request))
+	_, err := fsys.Converse(daemon.Within(p.T), r.Root, p.at("compute/new"), []byte(request))
 	o.kept = err == nil
 	return err
 }
 
-func (s *shop) ran(p *promised, r *tree) {
+func (s *shop) ran(p *promised, r *daemon.Tree) {
 	for _, o := range s.sh {
 		st, ok := o.status(p, r)
 		if ok && st.State != "done" && (st.State != "failed" || st.Error.Reason != "interrupted") || st.Cost != 0 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
@@ -32,20 +33,20 @@ type promise struct {
 	// means 8.
 	acts int
 	// begins makes ready what else than the agent act needs; nil: nothing.
-	begins func(p *promised, r *tree)
+	begins func(p *promised, r *daemon.Tree)
 	// act does the n-th thing to the agent. Nil says that it was
 	// acknowledged.
-	act func(p *promised, r *tree, n int) error
+	act func(p *promised, r *daemon.Tree, n int) error
 	// holds checks what must be after a kill, when nothing is done to the
 	// agent but by its own ticks.
-	holds func(p *promised, r *tree)
+	holds func(p *promised, r *daemon.Tree)
 }
 
 // promised is a promise that is being kept.
 type promised struct {
 	*testing.T
 	promise
-	d     *daemon
+	d     *daemon.Daemon
 	rng   *rand.Rand
 	tries int   // how many times act was called
 	kept  []int // what of it was acknowledged
@@ -92,9 +93,9 @@ func (p *promised) each(what string, list []int) {
 }
 
 // noted returns what the agent's program noted: nothing, if it had no reason to.
-func (p *promised) noted(r *tree) string {
+func (p *promised) noted(r *daemon.Tree) string {
 	p.Helper()
-	text, err := r.tryRead(p.at("state/log"))
+	text, err := r.TryRead(p.at("state/log"))
 	if err != nil && (fsys.CodeOf(err) != fsys.NotExist || len(p.kept) > 0) {
 		p.Error(err)
 	}
@@ -102,10 +103,10 @@ func (p *promised) noted(r *tree) string {
 }
 
 // rests waits until the agent has nothing to do.
-func (p *promised) rests(r *tree) {
+func (p *promised) rests(r *daemon.Tree) {
 	p.Helper()
-	status := r.until(p.name, "status", `"state":"hibernating"`)
-	has(p.T, "the status of who has nothing to do", status, `"inbox":0,`)
+	status := r.Until(p.name, "status", `"state":"hibernating"`)
+	daemon.Has(p.T, "the status of who has nothing to do", status, `"inbox":0,`)
 }
 
 // fromEnv is the number in a variable, or n.
@@ -127,9 +128,9 @@ func TestCrash(t *testing.T) {
 		some := c.some()
 		c.actUntilKilled(some, 1+c.rng.IntN(12*len(some)))
 		if c.rng.IntN(3) == 0 {
-			c.d.startUntil(time.Duration(c.rng.IntN(400)) * time.Millisecond)
+			startUntil(c.d, time.Duration(c.rng.IntN(400))*time.Millisecond)
 		}
-		c.d.start()
+		c.d.Start()
 		c.check(some, kill)
 	}
 	if !t.Failed() {
@@ -144,7 +145,7 @@ func TestCrash(t *testing.T) {
 // A crash is a daemon that is killed again and again, and what it promised.
 type crash struct {
 	*testing.T
-	d     *daemon
+	d     *daemon.Daemon
 	rng   *rand.Rand
 	all   []*promised
 	drawn []*promised // that are still to act before any acts again
@@ -163,14 +164,14 @@ func newCrash(t *testing.T, seed uint64) *crash {
 	promises = append(promises, money...)
 	boxes, more := sandboxPromises(t)
 	promises = append(promises, boxes...)
-	buildAgentctl(t) // before TMPDIR is the daemon's
-	c.d = newDaemon(t, append(args, more...)...)
-	if err := os.Mkdir(c.d.temp(), 0o700); err != nil {
+	daemon.Agentctl(t) // before TMPDIR is the daemon's
+	c.d = daemon.New(t, append(args, more...)...)
+	if err := os.Mkdir(temp(c.d), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", c.d.temp())
-	c.d.start()
-	r := c.d.root()
+	t.Setenv("TMPDIR", temp(c.d))
+	c.d.Start()
+	r := c.d.Root()
 	for _, one := range promises {
 		p := &promised{T: t, promise: one, d: c.d, rng: random(one.name)}
 		if p.acts == 0 {
@@ -182,9 +183,9 @@ func newCrash(t *testing.T, seed uint64) *crash {
 		case strings.HasPrefix(p.config, "{"):
 			config = `{"program":` + p.config + p.more + `}`
 		case p.config != "":
-			config = c.d.config(p.config, p.more)
+			config = c.d.Config(p.config, p.more)
 		}
-		r.agent(p.name, config)
+		r.Agent(p.name, config)
 		if p.begins != nil {
 			p.begins(p, r)
 		}
@@ -215,9 +216,9 @@ func (c *crash) actUntilKilled(some []*promised, many int) {
 	var mu sync.Mutex
 	var acts sync.WaitGroup
 	moment := time.Duration(c.rng.IntN(20_000)) * time.Microsecond
-	roots := make([]*tree, len(some)) // all of them before anything can end the daemon
+	roots := make([]*daemon.Tree, len(some)) // all of them before anything can end the daemon
 	for i := range some {
-		roots[i] = c.d.root()
+		roots[i] = c.d.Root()
 	}
 	for i, p := range some {
 		p.T, p.left = c.T, p.acts
@@ -232,7 +233,7 @@ func (c *crash) actUntilKilled(some []*promised, many int) {
 				if err == nil {
 					p.kept = append(p.kept, n)
 					if many--; many == 0 {
-						time.AfterFunc(moment, func() { c.d.cmd.Process.Kill() })
+						time.AfterFunc(moment, func() { c.d.Cmd.Process.Kill() })
 					}
 				}
 				mu.Unlock()
@@ -246,41 +247,41 @@ func (c *crash) actUntilKilled(some []*promised, many int) {
 		})
 	}
 	acts.Wait()
-	c.d.kill() // if there was less to do
+	c.d.Kill() // if there was less to do
 }
 
 // check checks what some promised, and that nothing is left behind.
 func (c *crash) check(some []*promised, kill int) {
-	r := c.d.root()
+	r := c.d.Root()
 	for _, p := range some {
 		c.Run(fmt.Sprintf("%s/%d", p.name, kill), func(t *testing.T) {
 			p.T = t
-			p.holds(p, r.as(t))
+			p.holds(p, r.As(t))
 		})
 	}
-	c.Run(fmt.Sprintf("NothingLeft/%d", kill), func(t *testing.T) { c.d.nothingLeft(t) })
+	c.Run(fmt.Sprintf("NothingLeft/%d", kill), func(t *testing.T) { nothingLeft(c.d, t) })
 }
 
 // ends ends the daemon in order, when there is nothing to do.
 func (c *crash) ends() {
-	c.d.signal(syscall.SIGTERM)
-	c.d.ends(bound)
-	c.d.start()
+	c.d.Signal(syscall.SIGTERM)
+	c.d.Ends(daemon.Bound)
+	c.d.Start()
 	c.check(c.all[:1], 0)
 }
 
 // startUntil starts the daemon and kills it after a time, whatever it has done
 // by then.
-func (d *daemon) startUntil(after time.Duration) {
-	d.t.Helper()
-	cmd := d.command()
+func startUntil(d *daemon.Daemon, after time.Duration) {
+	d.T.Helper()
+	cmd := d.Command()
 	if err := cmd.Start(); err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	time.AfterFunc(after, func() { cmd.Process.Kill() })
 	cmd.Wait()
 	if status := cmd.ProcessState.ExitCode(); status >= 0 {
-		d.t.Errorf("agentd, which was to be killed, ended with status %d", status)
+		d.T.Errorf("agentd, which was to be killed, ended with status %d", status)
 	}
 }
 
@@ -297,11 +298,11 @@ func TestLoadComesDown(t *testing.T) {
 	t.Logf("%s=%d", seedVar, seed)
 	c := newCrash(t, seed)
 	c.all = slices.DeleteFunc(c.all, func(p *promised) bool { return slices.Contains(endless, p.name) })
-	watch := c.d.root()
+	watch := c.d.Root()
 	goroutines, files := 0, 0
 	for round := range 4 {
 		for _, p := range c.all {
-			r := c.d.root()
+			r := c.d.Root()
 			for range 6 {
 				n := p.tries
 				p.tries++
@@ -311,7 +312,7 @@ func TestLoadComesDown(t *testing.T) {
 					t.Errorf("%s: %v", p.name, err)
 				}
 			}
-			r.client.Close()
+			r.Client.Close()
 		}
 		for _, p := range c.all {
 			if p.config != "" {
@@ -319,13 +320,13 @@ func TestLoadComesDown(t *testing.T) {
 			}
 		}
 		if round == 0 {
-			goroutines, files = watch.metric("go_goroutines"), watch.metric("process_open_fds")
+			goroutines, files = watch.Metric("go_goroutines"), watch.Metric("process_open_fds")
 			continue
 		}
 		var now [2]int
 		defer func() { t.Logf("round %d: %d goroutines, %d open files", round, now[0], now[1]) }()
-		eventually(t, fmt.Sprintf("about %d goroutines and %d open files", goroutines, files), func() bool {
-			now = [2]int{watch.metric("go_goroutines"), watch.metric("process_open_fds")}
+		daemon.Eventually(t, fmt.Sprintf("about %d goroutines and %d open files", goroutines, files), func() bool {
+			now = [2]int{watch.Metric("go_goroutines"), watch.Metric("process_open_fds")}
 			return now[0] <= goroutines+goroutines/4 && now[1] <= files+files/4
 		})
 	}

@@ -75,7 +75,7 @@ func faults(t *testing.T, seed uint64, at []faulty.Moment) {
 	in := newInside(t, st)
 	in.start()
 	defer func() { in.stop() }()
-	r := in.root()
+	r := in.Root()
 	bad := &badDisk{rng: rand.New(rand.NewPCG(seed, 1)), one: 12, at: map[faulty.Moment]bool{}}
 	for _, m := range at {
 		bad.at[m] = true
@@ -86,8 +86,8 @@ func faults(t *testing.T, seed uint64, at []faulty.Moment) {
 		if one.name == "PromptsAnswered" { // an answer may fail
 			continue
 		}
-		p := &promised{T: t, promise: one, d: in.daemon, rng: rng}
-		r.agent(p.name, "{"+p.more+"}")
+		p := &promised{T: t, promise: one, d: in.Daemon, rng: rng}
+		r.Agent(p.name, "{"+p.more+"}")
 		if p.begins != nil {
 			p.begins(p, r)
 		}
@@ -114,12 +114,12 @@ func faults(t *testing.T, seed uint64, at []faulty.Moment) {
 			in.stop()
 			bad.broken = false
 			in.start()
-			r = in.root()
+			r = in.Root()
 		}
 		t.Run(fmt.Sprintf("%s/%d", p.name, n), func(t *testing.T) {
 			p.T = t
-			p.holds(p, r.as(t))
-			p.T = in.t
+			p.holds(p, r.As(t))
+			p.T = in.T
 		})
 	}
 	if failures < 10 {
@@ -132,6 +132,6 @@ func faults(t *testing.T, seed uint64, at []faulty.Moment) {
 		}
 		in.stop()
 		in.start()
-		r = in.root()
+		r = in.Root()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 	"agent9/services/host"
 	"agent9/store"
@@ -40,20 +41,20 @@ func freeze(t *testing.T, name string, end func(g *golden)) {
 	// The clock of the data stood still when it was written.
 	extra := map[string]string{frozenName: fsys.Stamp(time.Now()), tokenName: g.token}
 	g.archive(goldenFile(name+".tar.gz"), extra)
-	g.d.start() // ends what a daemon that was killed has left
-	g.d.stop()
+	g.d.Start() // ends what a daemon that was killed has left
+	g.d.Stop()
 }
 
 // postpone gives what waits for the operator all the time there is: limits have
 // a year at most, and then these would be other files.
 func (g *golden) postpone() {
 	g.Helper()
-	db, err := openStore(g.d.data())
+	db, err := openStore(g.d.Data())
 	if err != nil {
 		g.Fatal(err)
 	}
 	defer db.Close()
-	ctx := within(g.T)
+	ctx := daemon.Within(g.T)
 	err = db.Update(ctx, func(tx store.Store) error {
 		for p, err := range store.All(ctx, tx, "data/") {
 			if err != nil || !strings.Contains(p.Key, "/budget/wait/") {
@@ -88,15 +89,15 @@ func (g *golden) archive(to string, extra map[string]string) {
 			g.Fatal(err)
 		}
 	}
-	err := filepath.WalkDir(g.d.data(), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || path == g.d.data() {
+	err := filepath.WalkDir(g.d.Data(), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == g.d.Data() {
 			return err
 		}
 		info, err := e.Info()
 		if err != nil {
 			return err
 		}
-		name, _ := filepath.Rel(g.d.data(), path)
+		name, _ := filepath.Rel(g.d.Data(), path)
 		h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second)}
 		switch {
 		case e.IsDir():
@@ -108,7 +109,7 @@ func (g *golden) archive(to string, extra map[string]string) {
 				return err
 			}
 			if name != host.DatabaseName { // such as what a sandbox was told of where it is
-				b = bytes.ReplaceAll(b, []byte(g.d.dir), []byte("/golden"))
+				b = bytes.ReplaceAll(b, []byte(g.d.Dir), []byte("/golden"))
 				b = bytes.ReplaceAll(b, []byte(os.Getenv("AGENT9_HELPER")), []byte("/golden/a9"))
 			}
 			g.hostless(name, b)
@@ -139,7 +140,7 @@ func (g *golden) hostless(name string, b []byte) {
 	g.Helper()
 	here, _ := os.Getwd()
 	machine, _ := os.Hostname()
-	for _, word := range []string{g.d.dir, here, machine, filepath.Dir(os.Getenv("AGENT9_HELPER")), os.Getenv("HOME") + "/"} {
+	for _, word := range []string{g.d.Dir, here, machine, filepath.Dir(os.Getenv("AGENT9_HELPER")), os.Getenv("HOME") + "/"} {
 		if len(word) > 3 && bytes.Contains(b, []byte(word)) {
 			i := bytes.Index(b, []byte(word))
 			g.Errorf("%s names %s: …%q…", name, word, b[max(0, i-200):min(len(b), i+200)])
@@ -159,7 +160,7 @@ func (g *golden) thaw(name string) (frozen string) {
 	if err != nil {
 		g.Fatal(err)
 	}
-	if err := os.Mkdir(g.d.data(), 0o700); err != nil {
+	if err := os.Mkdir(g.d.Data(), 0o700); err != nil {
 		g.Fatal(err)
 	}
 	for r := tar.NewReader(z); ; {
@@ -174,7 +175,7 @@ func (g *golden) thaw(name string) (frozen string) {
 		if err != nil {
 			g.Fatal(err)
 		}
-		path := filepath.Join(g.d.data(), filepath.FromSlash(h.Name))
+		path := filepath.Join(g.d.Data(), filepath.FromSlash(h.Name))
 		switch {
 		case h.Name == frozenName:
 			frozen = string(b)

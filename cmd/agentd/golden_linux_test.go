@@ -1,6 +1,7 @@
 package main
 
 import (
+	"agent9/conformance/daemon"
 	"fmt"
 	"os"
 	"strings"
@@ -23,8 +24,8 @@ import (
 //	AGENT9_GOLDEN=text go test -count=1 -run TestGolden ./cmd/agentd
 func TestGolden(t *testing.T) {
 	for name, end := range map[string]func(g *golden){
-		"killed": func(g *golden) { g.d.kill() },
-		"ended":  func(g *golden) { g.d.stop() },
+		"killed": func(g *golden) { g.d.Kill() },
+		"ended":  func(g *golden) { g.d.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if os.Getenv(goldenVar) == "write" {
@@ -34,8 +35,8 @@ func TestGolden(t *testing.T) {
 			frozen := g.thaw(name)
 			// What is text is made before anything can change it.
 			got := map[string]string{}
-			status, out := g.d.offline(nil, "fsck", g.d.data())
-			got["= fsck of what is frozen"] = section(fmt.Sprintf("status %d\n%s", status, strings.ReplaceAll(out, g.d.data(), "DATA")))
+			status, out := g.d.Offline(nil, "fsck", g.d.Data())
+			got["= fsck of what is frozen"] = section(fmt.Sprintf("status %d\n%s", status, strings.ReplaceAll(out, g.d.Data(), "DATA")))
 			got["= keys of what is frozen"] = section(g.parts())
 
 			g.begin()
@@ -44,15 +45,15 @@ func TestGolden(t *testing.T) {
 				got[at] = text
 			}
 			got["= money"] = section(g.money())
-			g.d.stop()
-			g.d.clean(g.d.data())
+			g.d.Stop()
+			g.d.Clean(g.d.Data())
 			got["= keys"] = section(g.parts())
 			g.same(name+".txt", got)
 
 			g.begin()
 			g.use()
-			g.d.stop()
-			g.d.clean(g.d.data())
+			g.d.Stop()
+			g.d.Clean(g.d.Data())
 		})
 	}
 }
@@ -83,14 +84,14 @@ func (g *golden) same(file string, got map[string]string) {
 func (g *golden) money() (text string) {
 	g.Helper()
 	for _, dir := range []string{"agents", "accounts"} {
-		for name := range strings.FieldsSeq(g.r.list(dir)) {
+		for name := range strings.FieldsSeq(g.r.List(dir)) {
 			at := dir + "/" + name + "/"
 			if dir == "agents" {
 				at += "budget/"
 			}
-			is := summary(g.T, g.r.read(at+"usage"))
-			equal(g.T, "the ledger of "+name, replay(g.T, g.r.tail(at+"ledger")), is)
-			text += fmt.Sprintf("%s/%s: %d holds, %d held, %d spent\n", dir, name, is.holds, is.held, is.spent)
+			is := daemon.Summary(g.T, g.r.Read(at+"usage"))
+			daemon.Equal(g.T, "the ledger of "+name, daemon.Replay(g.T, g.r.Tail(at+"ledger")), is)
+			text += fmt.Sprintf("%s/%s: %d holds, %d held, %d spent\n", dir, name, is.Holds, is.Held, is.Spent)
 		}
 	}
 	return text
@@ -99,23 +100,23 @@ func (g *golden) money() (text string) {
 // settle waits until the daemon has done what it does by itself.
 func (g *golden) settle() {
 	g.Helper()
-	g.r.until("fay", "status", `"deadletter":2`)
-	g.r.until("gate", "status", `"inbox":0,`)
-	g.r.untilThat("ned", func() (string, bool) {
-		s := g.r.read("agents/ned/ctl")
+	g.r.Until("fay", "status", `"deadletter":2`)
+	g.r.Until("gate", "status", `"inbox":0,`)
+	g.r.UntilThat("ned", func() (string, bool) {
+		s := g.r.Read("agents/ned/ctl")
 		return s, !strings.Contains(s, "soon")
 	}, "its alarm has rung")
-	g.r.until("idle", "sessions/1/status", `"state":"ended"`)
+	g.r.Until("idle", "sessions/1/status", `"state":"ended"`)
 	for _, one := range []struct {
 		agent, n string
 		prompts  []int
 	}{
 		{"cat", "1", []int{1}}, {"tom", "7", []int{1, 2}},
 	} {
-		g.r.transcript("agents/"+one.agent+"/sessions/"+one.n+"/transcript", one.prompts...)
+		g.r.Transcript("agents/"+one.agent+"/sessions/"+one.n+"/transcript", one.prompts...)
 	}
-	for agent := range strings.FieldsSeq(g.r.list("agents")) {
-		eventually(g.T, agent+" rests", func() bool { return g.rests(agent) })
+	for agent := range strings.FieldsSeq(g.r.List("agents")) {
+		daemon.Eventually(g.T, agent+" rests", func() bool { return g.rests(agent) })
 	}
 }
 
@@ -123,13 +124,13 @@ func (g *golden) settle() {
 // operator.
 func (g *golden) rests(agent string) bool {
 	at := "agents/" + agent + "/"
-	status := g.r.read(at + "status")
+	status := g.r.Read(at + "status")
 	if strings.Contains(status, `"running":"`) {
 		return false
 	}
 	for _, dir := range []string{"compute/jobs/", "containers/sessions/", "sessions/"} {
-		for n := range strings.FieldsSeq(g.r.list(at + dir)) {
-			s, err := g.r.tryRead(at + dir + n + "/status")
+		for n := range strings.FieldsSeq(g.r.List(at + dir)) {
+			s, err := g.r.TryRead(at + dir + n + "/status")
 			if err != nil {
 				continue // new, or a draft
 			}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 	"agent9/services/agent"
 )
@@ -46,27 +47,27 @@ var goldenStreams = []string{"logs/trajectory", "budget/ledger", "outbox/sent"}
 
 func (g *golden) view(frozen string) map[string]string {
 	g.Helper()
-	ctx := within(g.T)
-	root, err := g.r.client.Attach(ctx, "", "?errors=full")
+	ctx := daemon.Within(g.T)
+	root, err := g.r.Client.Attach(ctx, "", "?errors=full")
 	if err != nil {
 		g.Fatal(err)
 	}
 	v := &view{g, frozen, map[string]string{}}
 	v.gather(root, "")
-	for agent := range strings.FieldsSeq(g.r.list("agents")) {
+	for agent := range strings.FieldsSeq(g.r.List("agents")) {
 		for _, name := range goldenStreams {
-			v.add("agents/"+agent+"/"+name, "stream", g.r.tail("agents/"+agent+"/"+name))
+			v.add("agents/"+agent+"/"+name, "stream", g.r.Tail("agents/"+agent+"/"+name))
 		}
 	}
-	for account := range strings.FieldsSeq(g.r.list("accounts")) {
-		v.add("accounts/"+account+"/ledger", "stream", g.r.tail("accounts/"+account+"/ledger"))
+	for account := range strings.FieldsSeq(g.r.List("accounts")) {
+		v.add("accounts/"+account+"/ledger", "stream", g.r.Tail("accounts/"+account+"/ledger"))
 	}
 	return v.files
 }
 
 func (v *view) gather(n fsys.Node, at string) {
 	v.Helper()
-	ctx := within(v.T)
+	ctx := daemon.Within(v.T)
 	info, err := n.Stat(ctx)
 	if err != nil {
 		v.Fatalf("%s: %v", at, err)
@@ -156,7 +157,7 @@ func (v *view) lasting(at, content string) string {
 func (g *golden) parts() string {
 	g.Helper()
 	seen, agents := map[string]bool{}, map[string]bool{} // and not accounts
-	keys := stored(g.T, g.d, "")
+	keys := daemon.Stored(g.T, g.d, "")
 	for _, key := range keys {
 		if id, rest, _ := strings.Cut(strings.TrimPrefix(key, "data/"), "/"); strings.HasPrefix(rest, "status/") {
 			agents[id] = true

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
@@ -63,18 +64,18 @@ const (
 
 const nobody = ^uint32(0)
 
-func (d *daemon) roughly(t *testing.T) *rough {
+func roughly(d *daemon.Daemon, t *testing.T) *rough {
 	t.Helper()
 	var c net.Conn
-	eventually(t, "the daemon accepts connections as fast as they come", func() (ok bool) {
+	daemon.Eventually(t, "the daemon accepts connections as fast as they come", func() (ok bool) {
 		var err error
-		if c, err = net.Dial("unix", d.sock()); err != nil && !errors.Is(err, syscall.EAGAIN) {
+		if c, err = net.Dial("unix", d.Sock()); err != nil && !errors.Is(err, syscall.EAGAIN) {
 			t.Fatal(err)
 		}
 		return err == nil
 	})
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(limit))
+	c.SetDeadline(time.Now().Add(daemon.Limit))
 	return &rough{t, c}
 }
 
@@ -103,9 +104,9 @@ func (r *rough) must(b []byte) {
 }
 
 // begin agrees on a version and attaches as fid 0.
-func (d *daemon) begin(t *testing.T) *rough {
+func begin(d *daemon.Daemon, t *testing.T) *rough {
 	t.Helper()
-	r := d.roughly(t)
+	r := roughly(d, t)
 	r.must(packet(tversion, 0xffff, uint32(1<<20), "9P2000"))
 	r.must(packet(tattach, 1, uint32(0), nobody, "mallory", ""))
 	return r
@@ -199,9 +200,9 @@ func openFiles(t *testing.T, n uint64) {
 // it, and what its heap and stacks take of that.
 type use struct{ resident, heap, files, goroutines, conns, fids, requests int }
 
-func (d *daemon) uses(t *testing.T, root *tree) (u use) {
+func uses(d *daemon.Daemon, t *testing.T, root *daemon.Tree) (u use) {
 	t.Helper()
-	proc := fmt.Sprintf("/proc/%d/", d.cmd.Process.Pid)
+	proc := fmt.Sprintf("/proc/%d/", d.Cmd.Process.Pid)
 	status, err := os.ReadFile(proc + "status")
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +213,7 @@ func (d *daemon) uses(t *testing.T, root *tree) (u use) {
 		t.Fatal(err)
 	}
 	u.files = len(fds)
-	metrics := root.read("metrics")
+	metrics := root.Read("metrics")
 	of := func(name string) int { return number(metrics, "\n"+name) }
 	u.heap = (of("go_memstats_heap_inuse_bytes") + of("go_memstats_stack_inuse_bytes")) >> 10
 	u.goroutines = of("agent9_goroutines")
@@ -239,13 +240,13 @@ type witness struct {
 }
 
 // witness begins with root, which nobody else uses until it ends.
-func (s scale) witness(root *tree, path string) *witness {
+func (s scale) witness(root *daemon.Tree, path string) *witness {
 	w := &witness{stop: make(chan struct{}), enough: make(chan struct{}), done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
 		for {
 			start := time.Now()
-			if _, w.err = root.tryRead(path); w.err != nil {
+			if _, w.err = root.TryRead(path); w.err != nil {
 				return
 			}
 			if w.took = append(w.took, time.Since(start)); len(w.took) == s.samples {
@@ -297,31 +298,31 @@ func waiting(tag uint16) []byte {
 // An attack is what hostile clients do at once.
 type attack struct {
 	name string
-	do   func(t *testing.T, d *daemon, s scale)
+	do   func(t *testing.T, d *daemon.Daemon, s scale)
 }
 
 var attacks = []attack{
-	{"clients that never read", func(t *testing.T, d *daemon, s scale) {
+	{"clients that never read", func(t *testing.T, d *daemon.Daemon, s scale) {
 		together(10, func() *rough {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "README")
 			return r
 		}, func(r *rough) {
 			r.pour(50_000, func(i int) []byte { return packet(tread, uint16(i%60_000), uint32(1), uint64(0), uint32(1<<20)) })
 		})
 	}},
-	{"clients that never read small answers", func(t *testing.T, d *daemon, s scale) {
+	{"clients that never read small answers", func(t *testing.T, d *daemon.Daemon, s scale) {
 		var some []byte
 		for i := range uint16(1_000) {
 			some = append(some, packet(tflush, i, uint16(0xfff0))...)
 		}
-		together(min(s.conns/3, 1_000), func() *rough { return d.begin(t) }, func(r *rough) {
+		together(min(s.conns/3, 1_000), func() *rough { return begin(d, t) }, func(r *rough) {
 			r.pour(300, func(int) []byte { return some })
 		})
 	}},
-	{"clients that read slowly", func(t *testing.T, d *daemon, s scale) {
+	{"clients that read slowly", func(t *testing.T, d *daemon.Daemon, s scale) {
 		together(50, func() *rough {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "README")
 			for i := range uint16(100) {
 				if _, err := r.Write(packet(tread, i, uint32(1), uint64(0), uint32(1<<16))); err != nil {
@@ -342,9 +343,9 @@ var attacks = []attack{
 			}
 		})
 	}},
-	{"as many connections as there may be", func(t *testing.T, d *daemon, s scale) {
+	{"as many connections as there may be", func(t *testing.T, d *daemon.Daemon, s scale) {
 		for range s.conns - 10 {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "events")
 			if _, err := r.Write(waiting(7)); err != nil {
 				t.Fatal(err)
@@ -352,7 +353,7 @@ var attacks = []attack{
 		}
 		refused := 0
 		for range 60 {
-			r := d.roughly(t)
+			r := roughly(d, t)
 			r.Write(packet(tversion, 0xffff, uint32(8192), "9P2000"))
 			if got := r.answer(); got == rerror || got == 0 {
 				refused++
@@ -365,8 +366,8 @@ var attacks = []attack{
 			t.Errorf("of 60 connections too many, %d were refused", refused)
 		}
 	}},
-	{"fids without end", func(t *testing.T, d *daemon, s scale) {
-		r := d.begin(t)
+	{"fids without end", func(t *testing.T, d *daemon.Daemon, s scale) {
+		r := begin(d, t)
 		const some = 1 << 10
 		for fid := uint32(1); fid < 1<<17; fid += some {
 			var walks []byte
@@ -385,12 +386,12 @@ var attacks = []attack{
 		}
 		t.Fatal("there is no end of fids")
 	}},
-	{"as many reads that wait as there may be", func(t *testing.T, d *daemon, s scale) {
+	{"as many reads that wait as there may be", func(t *testing.T, d *daemon.Daemon, s scale) {
 		const each = 1024
-		watch := d.as(t).root()
-		before := d.uses(t, watch)
+		watch := d.As(t).Root()
+		before := uses(d, t, watch)
 		for range s.outstanding / each {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "events")
 			var reads []byte
 			for tag := range uint16(each) {
@@ -401,24 +402,24 @@ var attacks = []attack{
 			}
 		}
 		var u use
-		eventually(t, fmt.Sprintf("%d reads wait", s.outstanding), func() bool {
-			u = d.uses(t, watch)
+		daemon.Eventually(t, fmt.Sprintf("%d reads wait", s.outstanding), func() bool {
+			u = uses(d, t, watch)
 			return u.requests >= s.outstanding
 		})
 		t.Logf("each takes %.1f KiB", float64(u.heap-before.heap)/float64(s.outstanding))
 	}},
-	{"tags without end", func(t *testing.T, d *daemon, s scale) {
+	{"tags without end", func(t *testing.T, d *daemon.Daemon, s scale) {
 		together(4, func() *rough {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "events")
 			return r
 		}, func(r *rough) {
 			r.pour(0xffff, func(i int) []byte { return waiting(uint16(i)) })
 		})
 	}},
-	{"a storm of walks", func(t *testing.T, d *daemon, s scale) {
+	{"a storm of walks", func(t *testing.T, d *daemon.Daemon, s scale) {
 		deep := []string{"agents", "alice", "inbox", "..", "..", "..", "agents", "alice", "logs", "..", "..", ".."}
-		together(4, func() *rough { return d.begin(t) }, func(r *rough) {
+		together(4, func() *rough { return begin(d, t) }, func(r *rough) {
 			for range 1_000 * s.rounds {
 				r.Write(walk(5, deep...))
 				r.answer()
@@ -432,9 +433,9 @@ var attacks = []attack{
 			}
 		})
 	}},
-	{"a storm of flushes", func(t *testing.T, d *daemon, s scale) {
+	{"a storm of flushes", func(t *testing.T, d *daemon.Daemon, s scale) {
 		together(4, func() *rough {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "events")
 			return r
 		}, func(r *rough) {
@@ -448,8 +449,8 @@ var attacks = []attack{
 			}
 		})
 	}},
-	{"a storm of versions", func(t *testing.T, d *daemon, s scale) {
-		together(4, func() *rough { return d.begin(t) }, func(r *rough) {
+	{"a storm of versions", func(t *testing.T, d *daemon.Daemon, s scale) {
+		together(4, func() *rough { return begin(d, t) }, func(r *rough) {
 			for range 200 * s.rounds {
 				r.Write(packet(tversion, 0xffff, uint32(8192), "9P2000"))
 				if !r.until(tversion + 1) {
@@ -466,12 +467,12 @@ var attacks = []attack{
 			}
 		})
 	}},
-	{"frames of 4 MiB, and of the largest size", func(t *testing.T, d *daemon, s scale) {
+	{"frames of 4 MiB, and of the largest size", func(t *testing.T, d *daemon.Daemon, s scale) {
 		huge := packet(twrite, 1, uint32(1), uint64(0), uint32(4<<20-23))
 		huge = append(huge, make([]byte, 4<<20-len(huge))...)
 		binary.LittleEndian.PutUint32(huge, 4<<20)
 		for range 20 * s.rounds {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.Write(huge)
 			if r.answer() != 0 {
 				t.Fatal("a frame of 4 MiB was taken")
@@ -480,7 +481,7 @@ var attacks = []attack{
 		}
 		large := append(packet(twrite, 1, uint32(1), uint64(0), uint32(1<<20-23)), make([]byte, 1<<20-23)...)
 		binary.LittleEndian.PutUint32(large, 1<<20)
-		together(4, func() *rough { return d.begin(t) }, func(r *rough) {
+		together(4, func() *rough { return begin(d, t) }, func(r *rough) {
 			for range 50 * s.rounds {
 				r.Write(large)
 				if r.answer() != rerror { // the fid is not open
@@ -490,15 +491,15 @@ var attacks = []attack{
 			}
 		})
 	}},
-	{"clients that write slowly", func(t *testing.T, d *daemon, s scale) {
-		together(min(s.conns-10, 1_000), func() *rough { return d.begin(t) }, func(r *rough) {
+	{"clients that write slowly", func(t *testing.T, d *daemon.Daemon, s scale) {
+		together(min(s.conns-10, 1_000), func() *rough { return begin(d, t) }, func(r *rough) {
 			big := packet(twrite, 1, uint32(1), uint64(0), uint32(1<<20-100))
 			binary.LittleEndian.PutUint32(big, 1<<20-50)
 			r.pour(1, func(int) []byte { return append(big, make([]byte, 900_000)...) })
 		})
 	}},
-	{"requests that are never whole", func(t *testing.T, d *daemon, s scale) {
-		r := d.begin(t)
+	{"requests that are never whole", func(t *testing.T, d *daemon.Daemon, s scale) {
+		r := begin(d, t)
 		for fid := uint32(1); fid < 200; fid++ {
 			r.Write(walk(fid, "agents", "alice", "inbox", "new"))
 			r.answer()
@@ -512,9 +513,9 @@ var attacks = []attack{
 		}
 		t.Error("180 MB of unfinished requests were taken")
 	}},
-	{"half-closed and broken off", func(t *testing.T, d *daemon, s scale) {
+	{"half-closed and broken off", func(t *testing.T, d *daemon.Daemon, s scale) {
 		for i := range 100 * s.rounds {
-			r := d.begin(t)
+			r := begin(d, t)
 			r.open(1, "events")
 			r.Write(waiting(3))
 			if i%2 == 0 {
@@ -531,22 +532,22 @@ var attacks = []attack{
 func TestHostileClients(t *testing.T) {
 	s := theScale()
 	openFiles(t, uint64(s.conns)+500)
-	d := newDaemon(t, "--max-connections", strconv.Itoa(s.conns), "--max-memory", strconv.Itoa(s.megabytes))
-	d.with = func(c *exec.Cmd) { c.Env = append(c.Env, freesVar+"=1") }
-	d.start()
-	root := d.root()
-	root.mkdir("agents", "alice")
+	d := daemon.New(t, "--max-connections", strconv.Itoa(s.conns), "--max-memory", strconv.Itoa(s.megabytes))
+	d.With = func(c *exec.Cmd) { c.Env = append(c.Env, freesVar+"=1") }
+	d.Start()
+	root := d.Root()
+	root.Mkdir("agents", "alice")
 	// What the first of all requests leaves is not the attackers'.
 	calm := s.witness(root, "version").end(t)
-	d.free(root)
-	before := d.uses(t, root)
+	free(d, root)
+	before := uses(d, t, root)
 	t.Logf("before: %+v; of a request the median is %v, the p99 %v", before, calm.median, calm.p99)
 
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
-			w := s.witness(d.as(t).root(), "version")
+			w := s.witness(d.As(t).Root(), "version")
 			a.do(t, d, s)
-			during := d.uses(t, root)
+			during := uses(d, t, root)
 			beside := w.end(t)
 			t.Logf("a client that behaves well: %s; %+v", beside.over(calm), during)
 			if s.full && beside.p99 > mostOver*calm.p99 {
@@ -555,31 +556,31 @@ func TestHostileClients(t *testing.T) {
 			if most := before.heap + s.bound(); during.heap > most {
 				t.Errorf("the heap and the stacks have %d kB, want at most %d", during.heap, most)
 			}
-			if most := before.resident + s.bound(); during.resident > most && !slowed {
+			if most := before.resident + s.bound(); during.resident > most && !daemon.Slowed {
 				t.Errorf("the daemon has %d kB, want at most %d", during.resident, most)
 			}
 		})
 		var u use
-		eventually(t, "everything is as before "+a.name, func() bool {
-			c, err := net.Dial("unix", d.sock())
+		daemon.Eventually(t, "everything is as before "+a.name, func() bool {
+			c, err := net.Dial("unix", d.Sock())
 			if err != nil {
 				return false
 			}
 			c.Close()
-			d.free(root)
-			u = d.uses(t, root)
+			free(d, root)
+			u = uses(d, t, root)
 			return u.files <= before.files+3 && u.goroutines <= before.goroutines+10 &&
 				u.conns <= before.conns+1 && u.fids < 50 && u.requests <= before.requests+1 && // its own last clunks among them
-				u.heap <= before.heap+s.rest() && (slowed || u.resident <= before.resident+s.rest())
+				u.heap <= before.heap+s.rest() && (daemon.Slowed || u.resident <= before.resident+s.rest())
 		})
 		t.Logf("after %s: %+v", a.name, u)
 	}
-	after := d.uses(t, root)
+	after := uses(d, t, root)
 	t.Logf("after: %+v", after)
-	if got, err := root.tryRead("version"); err != nil || got == "" {
+	if got, err := root.TryRead("version"); err != nil || got == "" {
 		t.Error(err)
 	}
-	if _, err := attach(t, "unix", d.sock(), ""); err != nil {
+	if _, err := daemon.Attach(t, "unix", d.Sock(), ""); err != nil {
 		t.Errorf("afterwards: %v (%v)", err, fsys.CodeOf(err))
 	}
 }

@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 	"agent9/namespace/budget"
 )
 
 // serveHere runs a daemon in the process of the test, which can then collect
 // its garbage, and returns the operator's tree.
-func serveHere(t *testing.T) *tree {
+func serveHere(t *testing.T) *daemon.Tree {
 	t.Helper()
-	dir := newDaemon(t).dir
+	dir := daemon.New(t).Dir
 	sock := filepath.Join(dir, "sock")
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	listening := make(chan string, 1)
@@ -38,7 +38,7 @@ func serveHere(t *testing.T) *tree {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(limit):
+		case <-time.After(daemon.Limit):
 			t.Error("serve did not end")
 		}
 	})
@@ -48,7 +48,7 @@ func serveHere(t *testing.T) *tree {
 		done <- err
 		t.Fatal(err)
 	}
-	tr, err := attach(t, "unix", sock, "")
+	tr, err := daemon.Attach(t, "unix", sock, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,77 +62,67 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (tr *tree) metric(name string) int {
-	tr.t.Helper()
-	_, rest, _ := strings.Cut(tr.read("metrics"), "\n"+name+" ")
-	n, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]))
-	if err != nil {
-		tr.t.Fatal(err)
-	}
-	return n
-}
-
 // The agents that nobody looks at cost no memory.
 func TestIdleAgentsAreDropped(t *testing.T) {
 	const agents = 200
 	r := serveHere(t)
 	for i := range agents {
 		name := fmt.Sprintf("agent%d", i)
-		r.mkdir("agents", name)
-		has(t, "status", r.read("agents/"+name+"/status"), name)
-		r.write("agents/"+name+"/inbox/new", "to "+name)
+		r.Mkdir("agents", name)
+		daemon.Has(t, "status", r.Read("agents/"+name+"/status"), name)
+		r.Write("agents/"+name+"/inbox/new", "to "+name)
 	}
-	equal(t, "agents", r.metric("agent9_agents"), agents)
+	daemon.Equal(t, "agents", r.Metric("agent9_agents"), agents)
 
-	h := r.open("agents/agent7/inbox/next", fsys.Read)
-	first := r.begin(h)
-	first.ends(t)
-	reader := r.begin(r.open("agents/agent7/inbox/next", fsys.Read)) // keeps its agent
+	h := r.Open("agents/agent7/inbox/next", fsys.Read)
+	first := r.Begin(h)
+	first.Ends(t)
+	reader := r.Begin(r.Open("agents/agent7/inbox/next", fsys.Read)) // keeps its agent
 	few := func() bool {
 		runtime.GC()
-		return r.metric("agent9_agents_in_memory") <= 10
+		return r.Metric("agent9_agents_in_memory") <= 10
 	}
-	eventually(t, "few agents are in memory", few)
-	reader.waits(t)
+	daemon.Eventually(t, "few agents are in memory", few)
+	reader.Waits(t)
 
 	// Who comes again finds everything, and finds the one agent that others use.
-	has(t, "a message", r.read("agents/agent42/inbox/next"), "to agent42")
+	daemon.Has(t, "a message", r.Read("agents/agent42/inbox/next"), "to agent42")
 	for range 3 {
 		runtime.GC()
 	}
-	r.write("agents/agent7/inbox/new", "woken")
-	reader.ends(t)
-	has(t, "the reader of agent7", reader.text, "woken")
+	r.Write("agents/agent7/inbox/new", "woken")
+	reader.Ends(t)
+	daemon.Has(t, "the reader of agent7", reader.Text, "woken")
 
 	// So do readers that came by different ways, and with many rebuilds between.
-	own := r.begin(r.open("agents/agent9/logs/trace", fsys.Read))
+	own := r.Begin(r.Open("agents/agent9/logs/trace", fsys.Read))
 	for range 20 {
 		runtime.GC()
-		r.read("agents/agent8/status")
+		r.Read("agents/agent8/status")
 	}
-	r.write("agents/agent9/logs/write", "a line")
-	own.ends(t)
-	has(t, "the trace of agent9", own.text, `"text":"a line"`)
-	events := r.begin(r.open("events", fsys.Read))
-	r.write("agents/agent10/logs/write", "seen")
-	events.ends(t)
-	has(t, "events", events.text, `"agent":"agent10"`, `"text":"seen"`)
-	eventually(t, "few agents are in memory", few)
+	r.Write("agents/agent9/logs/write", "a line")
+	own.Ends(t)
+	daemon.Has(t, "the trace of agent9", own.Text, `"text":"a line"`)
+	events := r.Begin(r.Open("events", fsys.Read))
+	r.Write("agents/agent10/logs/write", "seen")
+	events.Ends(t)
+	daemon.Has(t, "events", events.Text, `"agent":"agent10"`, `"text":"seen"`)
+	daemon.Eventually(t, "few agents are in memory", few)
 }
 
 // An agent that is built again and again leaves nothing each time.
 func TestRebuiltAgentLeavesNothing(t *testing.T) {
 	r := serveHere(t)
-	r.mkdir("agents", "alice")
-	ctx := within(t)
+	r.Mkdir("agents", "alice")
+	ctx := daemon.Within(t)
 	touch := func(n int) (heap uint64) {
 		for range n {
-			if _, err := fsys.ReadFile(ctx, r.root, "agents/alice/status"); err != nil {
+			if _, err := fsys.ReadFile(ctx, r.Root, "agents/alice/status"); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the agent is dropped", func() bool {
+			daemon.Eventually(t, "the agent is dropped", func() bool {
 				runtime.GC()
-				b, err := fsys.ReadFile(ctx, r.root, "metrics")
+				b, err := fsys.ReadFile(ctx, r.Root, "metrics")
 				return err == nil && strings.Contains(string(b), "\nagent9_agents_in_memory 0\n")
 			})
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys/ninep"
 	"agent9/namespace/budget"
 	"agent9/providers/models"
@@ -19,15 +20,15 @@ import (
 // An inside is a host in the process of the test, on a store that the test has
 // in its hands, served on a socket as a daemon serves it.
 type inside struct {
-	*daemon   // where it is; its process is this one
-	store     store.Updater
-	providers []*models.Runner
+	*daemon.Daemon // where it is; its process is this one
+	store          store.Updater
+	providers      []*models.Runner
 
 	stop func()
 }
 
 func newInside(t *testing.T, st store.Updater) *inside {
-	in := &inside{daemon: newDaemon(t), store: st}
+	in := &inside{Daemon: daemon.New(t), store: st}
 	in.providers = []*models.Runner{models.NewRunner("echo", echo.New(echo.Config{}))}
 	t.Cleanup(func() {
 		if in.stop != nil {
@@ -39,22 +40,22 @@ func newInside(t *testing.T, st store.Updater) *inside {
 
 // start opens the host and serves it until stop.
 func (in *inside) start() {
-	t := in.t
+	t := in.T
 	t.Helper()
 	life, end := context.WithCancel(context.WithoutCancel(t.Context()))
-	ring, err := identity.RingFromFile(life, store.Sub(in.store, "keyring/"), filepath.Join(in.dir, "master.key"))
+	ring, err := identity.RingFromFile(life, store.Sub(in.store, "keyring/"), filepath.Join(in.Dir, "master.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := newSockets(filepath.Join(in.dir, "sockets"))
+	own, err := newSockets(filepath.Join(in.Dir, "sockets"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	perDay := budget.Micros(1_000_000)
 	h, err := host.Open(life, host.Options{
 		Store: in.store, Ring: ring, Providers: in.providers, Limits: budget.Limits{PerDay: &perDay}, Now: time.Now,
-		Programs: makePrograms(in.dir), ServeTick: own.Serve, Socket: own.Open, Unsocket: own.Close, Shutdown: func() {},
-		Spool: in.dir,
+		Programs: makePrograms(in.Dir), ServeTick: own.Serve, Socket: own.Open, Unsocket: own.Close, Shutdown: func() {},
+		Spool: in.Dir,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func (in *inside) start() {
 	own.host = h
 	own.server = func(_ string, attach attachFunc) *ninep.Server { return &ninep.Server{Attach: attach} }
 	srv := own.server("", attachOperator(h))
-	l, err := listenUnix(in.sock())
+	l, err := listenUnix(in.Sock())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +75,7 @@ func (in *inside) start() {
 	h.Start(life)
 	in.stop = func() {
 		in.stop = nil
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), daemon.Limit)
 		defer cancel()
 		err := errors.Join(h.Rest(ctx), own.CloseAll(ctx), srv.Shutdown(ctx), h.Close(ctx))
 		l.Close()

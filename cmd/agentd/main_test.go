@@ -1,9 +1,12 @@
 package main
 
-import "testing"
+import (
+	"agent9/conformance/daemon"
+	"testing"
+)
 
 func TestMain(m *testing.M) {
-	Main(m, func() {
+	daemon.Main(m, func() {
 		freeOnSignal()
 		main()
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"agent9/conformance/daemon"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -33,12 +34,12 @@ func freeOnSignal() {
 }
 
 // free makes the daemon do so, and waits until its collector has.
-func (d *daemon) free(root *tree) {
-	d.t.Helper()
+func free(d *daemon.Daemon, root *daemon.Tree) {
+	d.T.Helper()
 	asked := float64(time.Now().UnixNano()) / 1e9
-	d.signal(freeMemory)
-	eventually(d.t, "the daemon collects", func() bool {
-		_, at, _ := strings.Cut(root.read("metrics"), "\ngo_memstats_last_gc_time_seconds ")
+	d.Signal(freeMemory)
+	daemon.Eventually(d.T, "the daemon collects", func() bool {
+		_, at, _ := strings.Cut(root.Read("metrics"), "\ngo_memstats_last_gc_time_seconds ")
 		at, _, _ = strings.Cut(at, "\n")
 		last, err := strconv.ParseFloat(at, 64)
 		return err == nil && last >= asked

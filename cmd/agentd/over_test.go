@@ -9,6 +9,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 	"agent9/fsys/ninep"
 )
@@ -16,16 +17,16 @@ import (
 // What a token has opened and not finished comes to nothing when the token is
 // revoked, however it ends: in order, by a hang-up, or not at all.
 func TestRevokedIsOver(t *testing.T) {
-	d, url, operator := startWeb(t, "--listen", "tcp:127.0.0.1:0", "--compute", "e=echo:")
-	create(t, operator, "alice")
-	r, alice := d.root(), d.at("/agents/alice")
-	alice.make("goals", "kept", "kept")
-	alice.write("inbox/new", `{"id":"m","body":"for whoever comes"}`)
-	ended := func(token, id string) { r.remove("tokens/" + id) }
+	d, url, operator := daemon.StartWeb(t, "--listen", "tcp:127.0.0.1:0", "--compute", "e=echo:")
+	daemon.Create(t, operator, "alice")
+	r, alice := d.Root(), d.At("/agents/alice")
+	alice.Make("goals", "kept", "kept")
+	alice.Write("inbox/new", `{"id":"m","body":"for whoever comes"}`)
+	ended := func(token, id string) { r.Remove("tokens/" + id) }
 	issue := func() (token, id string) {
-		before := strings.Fields(r.list("tokens"))
-		token = r.ask("ctl", "token alice rw")
-		for _, id = range strings.Fields(r.list("tokens")) {
+		before := strings.Fields(r.List("tokens"))
+		token = r.Ask("ctl", "token alice rw")
+		for _, id = range strings.Fields(r.List("tokens")) {
 			if len(before) == 0 || !strings.Contains(strings.Join(before, " "), id) {
 				return token, id
 			}
@@ -35,35 +36,35 @@ func TestRevokedIsOver(t *testing.T) {
 	}
 	unchanged := func(what string) {
 		t.Helper()
-		equal(t, what+": the inbox", alice.list("inbox"), inboxFiles+" m")
-		equal(t, what+": the goals", alice.list("goals"), "kept")
-		equal(t, what+": the jobs", alice.list("compute/jobs"), "draft")
+		daemon.Equal(t, what+": the inbox", alice.List("inbox"), daemon.InboxFiles+" m")
+		daemon.Equal(t, what+": the goals", alice.List("goals"), "kept")
+		daemon.Equal(t, what+": the jobs", alice.List("compute/jobs"), "draft")
 	}
 	// Of each, one ends in order and one hangs up.
 	for _, version := range []string{"9P2000", "9P2000.L"} {
 		for _, hangUp := range []bool{false, true} {
 			what := fmt.Sprint(version, ", hang-up: ", hangUp)
 			token, id := issue()
-			c := dial(t, "unix", d.sock(), ninep.DialVersion(version))
-			root, err := c.Attach(within(t), "", token)
+			c := daemon.Dial(t, "unix", d.Sock(), ninep.DialVersion(version))
+			root, err := c.Attach(daemon.Within(t), "", token)
 			if err != nil {
 				t.Fatal(err)
 			}
-			own := &tree{t, c, root}
+			own := &daemon.Tree{T: t, Client: c, Root: root}
 			var open []fsys.Handle
 			if version == "9P2000" && !hangUp {
-				own.mkdir("compute/jobs", "draft")
+				own.Mkdir("compute/jobs", "draft")
 			}
 			for _, path := range []string{"inbox/new", "outbox/new", "compute/new", "compute/jobs/draft/request", "logs/write"} {
-				h := own.open(path, fsys.Read|fsys.Write)
-				if _, err := fsys.WriteAt(within(t), h, []byte("plain text that ends with the file"), 0); err != nil {
+				h := own.Open(path, fsys.Read|fsys.Write)
+				if _, err := fsys.WriteAt(daemon.Within(t), h, []byte("plain text that ends with the file"), 0); err != nil {
 					t.Fatal(path, err)
 				}
 				open = append(open, h)
 			}
-			next := own.open("inbox/next", fsys.Read)
+			next := own.Open("inbox/next", fsys.Read)
 			b := make([]byte, 1<<12)
-			if n, err := fsys.ReadAt(within(t), next, b, 0); err != nil || !strings.Contains(string(b[:n]), "whoever") {
+			if n, err := fsys.ReadAt(daemon.Within(t), next, b, 0); err != nil || !strings.Contains(string(b[:n]), "whoever") {
 				t.Fatal(string(b[:n]), err)
 			}
 			open = append(open, next)
@@ -75,14 +76,14 @@ func TestRevokedIsOver(t *testing.T) {
 				h.Close()
 			}
 			c.Close()
-			h := alice.open("inbox/next", fsys.Read) // it was put back
-			if p := alice.begin(h); true {
-				p.ends(t)
-				has(t, what+": the message", p.text, "whoever")
+			h := alice.Open("inbox/next", fsys.Read) // it was put back
+			if p := alice.Begin(h); true {
+				p.Ends(t)
+				daemon.Has(t, what+": the message", p.Text, "whoever")
 			}
-			alice.client.Close() // and now again
-			alice = d.at("/agents/alice")
-			eventually(t, "the message is back", func() bool { return strings.Contains(alice.list("inbox"), "m") })
+			alice.Client.Close() // and now again
+			alice = d.At("/agents/alice")
+			daemon.Eventually(t, "the message is back", func() bool { return strings.Contains(alice.List("inbox"), "m") })
 			unchanged(what)
 		}
 	}
@@ -90,38 +91,38 @@ func TestRevokedIsOver(t *testing.T) {
 	for i, end := range []func(*rough){
 		func(c *rough) {
 			c.Write(packet(tclunk, 1, uint32(1)))
-			equal(t, "the clunk is refused", c.answer(), byte(rerror))
+			daemon.Equal(t, "the clunk is refused", c.answer(), byte(rerror))
 		},
 		func(c *rough) { c.Close() },
 		func(c *rough) { c.must(packet(tversion, 0xffff, uint32(1<<20), "9P2000")) },
 	} {
 		token, id := issue()
-		c := d.roughly(t)
+		c := roughly(d, t)
 		c.must(packet(tversion, 0xffff, uint32(1<<20), "9P2000"))
 		c.must(packet(tattach, 1, uint32(0), nobody, "mallory", token))
 		c.must(walk(1, "goals", "kept"))
 		c.must(packet(topen, 1, uint32(1), uint8(0x40)))
 		ended(token, id)
 		end(c)
-		eventually(t, "the connection is over", func() bool { c.Close(); return true })
+		daemon.Eventually(t, "the connection is over", func() bool { c.Close(); return true })
 		unchanged(fmt.Sprint("ORCLOSE ", i))
 	}
 	// The same by a WebSocket.
 	for _, op := range []string{"close", "sync", "read", ""} {
 		token, id := issue()
-		conn, _, err := websocket.Dial(within(t), strings.Replace(url, "http", "ws", 1)+"/agents/alice/", &websocket.DialOptions{Subprotocols: []string{"agent9", "bearer." + token}})
+		conn, _, err := websocket.Dial(daemon.Within(t), strings.Replace(url, "http", "ws", 1)+"/agents/alice/", &websocket.DialOptions{Subprotocols: []string{"agent9", "bearer." + token}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := exchange(t, conn, `{"id":1,"op":"open","path":"/inbox/new","mode":"rw"}`); !strings.Contains(got, "message") {
+		if got := daemon.Exchange(t, conn, `{"id":1,"op":"open","path":"/inbox/new","mode":"rw"}`); !strings.Contains(got, "message") {
 			t.Fatal(got)
 		}
-		if got := exchange(t, conn, `{"id":2,"op":"write","file":1,"data":"plain text"}`); !strings.Contains(got, `"count":10`) {
+		if got := daemon.Exchange(t, conn, `{"id":2,"op":"write","file":1,"data":"plain text"}`); !strings.Contains(got, `"count":10`) {
 			t.Fatal(got)
 		}
 		ended(token, id)
 		if op != "" {
-			exchange(t, conn, `{"id":3,"op":"`+op+`","file":1}`)
+			daemon.Exchange(t, conn, `{"id":3,"op":"`+op+`","file":1}`)
 		}
 		conn.CloseNow()
 		unchanged("WebSocket: " + op)
@@ -129,7 +130,7 @@ func TestRevokedIsOver(t *testing.T) {
 	// A body that comes afterwards.
 	token, id := issue()
 	body := &slowBody{first: "half", second: make(chan string)}
-	req, err := http.NewRequestWithContext(within(t), "PUT", url+"/agents/alice/goals/half", body)
+	req, err := http.NewRequestWithContext(daemon.Within(t), "PUT", url+"/agents/alice/goals/half", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,36 +176,36 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 // What waits when its token ends does not begin, and says why.
 func TestWhatWaitsEndsWithItsToken(t *testing.T) {
-	s, d := withSpeaker(t)
-	s.gate = make(chan struct{})
-	r, alice := d.root(), d.at("/agents/alice")
-	alice.write("compute/policy", `{"default_provider":"m","max_concurrent":1,"prices":{"*":{"input_microusd":1000000,"output_microusd":1000000}}}`)
-	own := d.at(r.ask("ctl", "token alice rw"))
-	session := "sessions/" + alice.ask("sessions/new", "talk")
-	alice.write(session+"/prompt", "first one")
-	if p := alice.begin(alice.open(session+"/stream", fsys.Read)); true {
-		p.ends(t)
+	s, d := daemon.WithSpeaker(t)
+	s.Gate = make(chan struct{})
+	r, alice := d.Root(), d.At("/agents/alice")
+	alice.Write("compute/policy", `{"default_provider":"m","max_concurrent":1,"prices":{"*":{"input_microusd":1000000,"output_microusd":1000000}}}`)
+	own := d.At(r.Ask("ctl", "token alice rw"))
+	session := "sessions/" + alice.Ask("sessions/new", "talk")
+	alice.Write(session+"/prompt", "first one")
+	if p := alice.Begin(alice.Open(session+"/stream", fsys.Read)); true {
+		p.Ends(t)
 	}
-	own.write(session+"/prompt", "second one")
-	alice.write(session+"/prompt", "third one")
-	job := own.ask("compute/new", `{"messages":[{"role":"user","content":"queued"}]}`)
-	has(t, "status", alice.read("compute/jobs/"+job+"/status"), `"state":"queued"`)
-	r.remove("tokens/" + r.list("tokens"))
-	d.kill() // and that outlives the daemon
-	d.start()
-	close(s.gate)
-	alice = d.at("/agents/alice")
+	own.Write(session+"/prompt", "second one")
+	alice.Write(session+"/prompt", "third one")
+	job := own.Ask("compute/new", `{"messages":[{"role":"user","content":"queued"}]}`)
+	daemon.Has(t, "status", alice.Read("compute/jobs/"+job+"/status"), `"state":"queued"`)
+	r.Remove("tokens/" + r.List("tokens"))
+	d.Kill() // and that outlives the daemon
+	d.Start()
+	close(s.Gate)
+	alice = d.At("/agents/alice")
 	const why = "the token was revoked or has expired"
-	for _, l := range alice.transcript(session+"/transcript", 1, 2, 3) {
+	for _, l := range alice.Transcript(session+"/transcript", 1, 2, 3) {
 		switch {
-		case !l.final():
+		case !l.Final():
 		case l.Prompt == 2:
-			equal(t, "the second", l.Event+": "+l.Reason, "cancelled: "+why)
+			daemon.Equal(t, "the second", l.Event+": "+l.Reason, "cancelled: "+why)
 		default:
-			equal(t, fmt.Sprint("prompt ", l.Prompt), l.Outcome, "done")
+			daemon.Equal(t, fmt.Sprint("prompt ", l.Prompt), l.Outcome, "done")
 		}
 	}
-	if s.came["second one"]+s.came["queued"] > 0 {
+	if s.Came["second one"]+s.Came["queued"] > 0 {
 		t.Error("the model was asked")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -14,130 +13,21 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 	"agent9/fsys/export/fuse"
 )
-
-// A said is a line of a transcript.
-type said struct {
-	N               int
-	Role, Event     string
-	Prompt          int
-	Author          string
-	Text            string
-	From, To        int
-	Outcome, Reason string
-	Cost            int `json:"cost_microusd"`
-}
-
-// final reports whether nothing more is said about the prompt.
-func (l said) final() bool {
-	return l.Role == "assistant" && l.Outcome != "interrupted" || l.Event == "cancelled"
-}
-
-// transcript reads what is said in a session until all of prompts have their
-// answers.
-func (tr *tree) transcript(path string, prompts ...int) (lines []said) {
-	tr.t.Helper()
-	h := tr.open(path, fsys.Read)
-	waiting := map[int]bool{}
-	for _, p := range prompts {
-		waiting[p] = true
-	}
-	var text []byte
-	b := make([]byte, 1<<16)
-	for off := int64(0); len(waiting) > 0; {
-		n, err := fsys.ReadAt(within(tr.t), h, b, off)
-		if err != nil {
-			tr.t.Fatalf("%s, of which %v have no answer: %v", path, waiting, err)
-		}
-		off += int64(n)
-		text = append(text, b[:n]...)
-		for {
-			line, rest, whole := bytes.Cut(text, []byte("\n"))
-			if !whole {
-				break
-			}
-			var l said
-			if err := json.Unmarshal(line, &l); err != nil {
-				tr.t.Fatalf("%s: %v: %s", path, err, line)
-			}
-			if lines, text = append(lines, l), rest; l.final() {
-				delete(waiting, l.Prompt)
-			}
-		}
-	}
-	return lines
-}
-
-// A speaker is a server of models that answers a message with itself, in
-// pieces, and bills for it.
-type speaker struct {
-	mu   sync.Mutex
-	came map[string]int // requests, by the last message
-	gate chan struct{}  // if set, answers wait for it after the first piece
-}
-
-// ask counts a request and returns its last message.
-func (s *speaker) ask(r *http.Request) (string, chan struct{}) {
-	var req struct{ Messages []struct{ Content string } }
-	if json.NewDecoder(r.Body).Decode(&req) != nil || len(req.Messages) == 0 {
-		return "", s.gate // who asked is gone
-	}
-	text := req.Messages[len(req.Messages)-1].Content
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.came[text]++
-	return text, s.gate
-}
-
-func (s *speaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasSuffix(r.URL.Path, "/models") {
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"object":"list","data":[{"id":"m","object":"model"}]}`)
-		return
-	}
-	text, gate := s.ask(r)
-	w.Header().Set("Content-Type", "text/event-stream")
-	for i, word := range strings.SplitAfter(text, " ") {
-		piece, _ := json.Marshal(word)
-		fmt.Fprintf(w, `data: {"object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":%s}}]}`+"\n\n", piece)
-		w.(http.Flusher).Flush()
-		if i > 0 || gate == nil {
-			continue
-		}
-		select {
-		case <-gate:
-		case <-r.Context().Done():
-			return
-		}
-	}
-	fmt.Fprint(w, `data: {"object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":10,"total_tokens":20}}`+"\n\ndata: [DONE]\n\n")
-}
-
-// withSpeaker starts a daemon whose model is a speaker, with the agent alice.
-func withSpeaker(t *testing.T) (*speaker, *daemon) {
-	s := &speaker{came: map[string]int{}}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	t.Setenv("M_API_KEY", "secret") // with a key it bills
-	d := startDaemon(t, "--compute", "m=openai:"+server.URL)
-	d.root().mkdir("agents", "alice")
-	d.at("/agents/alice").write("compute/policy",
-		`{"default_provider":"m","max_concurrent":100,"prices":{"*":{"input_microusd":1000000,"output_microusd":1000000}}}`)
-	return s, d
-}
 
 // Every prompt that was acknowledged is answered after kill -9, once, and paid
 // for once.
 func TestSessionsKill(t *testing.T) {
 	const talks, rounds, writers, enough = 3, 5, 6, 25
-	s, d := withSpeaker(t)
-	alice := d.at("/agents/alice")
-	alice.write("config", `{"sessions":{"max_waiting":10000}}`)
-	alice.write("budget/limits", `{"total_microusd":1000000000}`)
+	s, d := daemon.WithSpeaker(t)
+	alice := d.At("/agents/alice")
+	alice.Write("config", `{"sessions":{"max_waiting":10000}}`)
+	alice.Write("budget/limits", `{"total_microusd":1000000000}`)
 	for i := range talks {
-		equal(t, "session", alice.ask("sessions/new", fmt.Sprintf("talk %d", i+1)), fmt.Sprint(i+1))
+		daemon.Equal(t, "session", alice.Ask("sessions/new", fmt.Sprintf("talk %d", i+1)), fmt.Sprint(i+1))
 	}
 	acknowledged := make([]map[int]string, talks+1) // texts, by number
 	for i := range acknowledged {
@@ -148,11 +38,11 @@ func TestSessionsKill(t *testing.T) {
 		var all sync.WaitGroup
 		count := 0
 		for w := range writers {
-			tr, talk := d.at("/agents/alice"), w%talks+1
+			tr, talk := d.At("/agents/alice"), w%talks+1
 			all.Go(func() {
 				for i := 0; ; i++ {
 					text := fmt.Sprintf("round %d writer %d prompt %d", round, w, i)
-					b, err := fsys.Converse(within(t), tr.root, fmt.Sprintf("sessions/%d/prompt", talk), []byte(text))
+					b, err := fsys.Converse(daemon.Within(t), tr.Root, fmt.Sprintf("sessions/%d/prompt", talk), []byte(text))
 					if err != nil {
 						return // it was killed
 					}
@@ -161,30 +51,30 @@ func TestSessionsKill(t *testing.T) {
 					mu.Lock()
 					acknowledged[talk][n] = text
 					if count++; count == enough+round*7 {
-						d.cmd.Process.Kill() // while the others write, and answers come
+						d.Cmd.Process.Kill() // while the others write, and answers come
 					}
 					mu.Unlock()
 				}
 			})
 		}
 		all.Wait()
-		<-d.exited
-		d.start()
+		<-d.Exited
+		d.Start()
 	}
 
-	alice = d.at("/agents/alice")
+	alice = d.At("/agents/alice")
 	for talk := 1; talk <= talks; talk++ {
 		dir := fmt.Sprintf("sessions/%d/", talk)
 		var prompts []int
 		for n := range acknowledged[talk] {
 			prompts = append(prompts, n)
 		}
-		lines := alice.transcript(dir+"transcript", prompts...)
-		stream := alice.tail(dir + "stream")
+		lines := alice.Transcript(dir+"transcript", prompts...)
+		stream := alice.Tail(dir + "stream")
 		var asked []int
 		final, parts := map[int]int{}, map[int]int{}
 		for i, l := range lines {
-			equal(t, "number of a line", l.N, i+1)
+			daemon.Equal(t, "number of a line", l.N, i+1)
 			switch {
 			case l.Role == "user":
 				asked = append(asked, l.Prompt)
@@ -192,9 +82,9 @@ func TestSessionsKill(t *testing.T) {
 					t.Errorf("prompt %d is %q, want %q", l.Prompt, l.Text, text)
 				}
 			case l.Role == "assistant":
-				equal(t, "the stream", strings.TrimRight(stream[l.From:l.To], " \n"), strings.TrimRight(l.Text, " \n"))
+				daemon.Equal(t, "the stream", strings.TrimRight(stream[l.From:l.To], " \n"), strings.TrimRight(l.Text, " \n"))
 				parts[l.Prompt]++
-				if !l.final() {
+				if !l.Final() {
 					continue
 				}
 				final[l.Prompt]++
@@ -204,36 +94,36 @@ func TestSessionsKill(t *testing.T) {
 				}
 			}
 		}
-		equal(t, "in order", slices.IsSorted(asked) && len(slices.Compact(slices.Clone(asked))) == len(asked), true)
+		daemon.Equal(t, "in order", slices.IsSorted(asked) && len(slices.Compact(slices.Clone(asked))) == len(asked), true)
 		for n, text := range acknowledged[talk] {
 			if final[n] != 1 {
 				t.Errorf("session %d: prompt %d has %d answers", talk, n, final[n])
 			}
-			s.mu.Lock()
-			if s.came[text] > parts[n] {
-				t.Errorf("session %d: the model was asked %d times for prompt %d, which has %d answers and parts", talk, s.came[text], n, parts[n])
+			s.Mu.Lock()
+			if s.Came[text] > parts[n] {
+				t.Errorf("session %d: the model was asked %d times for prompt %d, which has %d answers and parts", talk, s.Came[text], n, parts[n])
 			}
-			s.mu.Unlock()
+			s.Mu.Unlock()
 		}
 	}
-	eventually(t, "nothing runs, also of what was never acknowledged", func() bool {
+	daemon.Eventually(t, "nothing runs, also of what was never acknowledged", func() bool {
 		for talk := 1; talk <= talks; talk++ {
-			if status := alice.read(fmt.Sprintf("sessions/%d/status", talk)); !strings.Contains(status, `"state":"idle"`) || !strings.Contains(status, `"waiting":0`) {
+			if status := alice.Read(fmt.Sprintf("sessions/%d/status", talk)); !strings.Contains(status, `"state":"idle"`) || !strings.Contains(status, `"waiting":0`) {
 				return false
 			}
 		}
-		return strings.Contains(alice.read("budget/usage"), `"holds":0`)
+		return strings.Contains(alice.Read("budget/usage"), `"holds":0`)
 	})
-	equal(t, "the ledger", replay(t, alice.tail("budget/ledger")), summary(t, alice.read("budget/usage")))
+	daemon.Equal(t, "the ledger", daemon.Replay(t, alice.Tail("budget/ledger")), daemon.Summary(t, alice.Read("budget/usage")))
 }
 
 // Those who watch by way of a mount see the same, also who comes back where he
 // was after the daemon was killed.
 func TestSessionInAShell(t *testing.T) {
-	d, in := withMount(t)
+	d, in := daemon.WithMount(t)
 	sh := func(script string) string {
 		t.Helper()
-		cmd := exec.CommandContext(within(t), "sh", "-c", script)
+		cmd := exec.CommandContext(daemon.Within(t), "sh", "-c", script)
 		cmd.Dir = in("agents/alice/sessions")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -241,14 +131,14 @@ func TestSessionInAShell(t *testing.T) {
 		}
 		return string(out)
 	}
-	equal(t, "a new session", sh(`exec 3<>new; echo plans >&3; cat <&3`), "1\n")
+	daemon.Equal(t, "a new session", sh(`exec 3<>new; echo plans >&3; cat <&3`), "1\n")
 	watch := func() (*exec.Cmd, *os.File) {
 		t.Helper()
-		f, err := os.CreateTemp(d.dir, "seen")
+		f, err := os.CreateTemp(d.Dir, "seen")
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(within(t), "cat", in("agents/alice/sessions/1/stream"))
+		cmd := exec.CommandContext(daemon.Within(t), "cat", in("agents/alice/sessions/1/stream"))
 		cmd.Stdout = f
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -265,112 +155,112 @@ func TestSessionInAShell(t *testing.T) {
 	first, a := watch()
 	sh(`echo one > 1/prompt`)
 	sh(`echo two > 1/prompt`)
-	eventually(t, "the first has seen it", func() bool { return seen(a) == "one\ntwo\n" })
+	daemon.Eventually(t, "the first has seen it", func() bool { return seen(a) == "one\ntwo\n" })
 
-	d.kill()
+	d.Kill()
 	first.Wait() // the mount is gone, and cat with it
 	fuse.Unmount(in(""))
-	d.start()
+	d.Start()
 	sh(`echo three > 1/prompt`)
 	// dd takes the stream up at the byte where the other stopped.
-	back := exec.CommandContext(within(t), "dd", "if="+in("agents/alice/sessions/1/stream"), "bs=4096", "iflag=skip_bytes", fmt.Sprintf("skip=%d", len(seen(a))), "status=none")
+	back := exec.CommandContext(daemon.Within(t), "dd", "if="+in("agents/alice/sessions/1/stream"), "bs=4096", "iflag=skip_bytes", fmt.Sprintf("skip=%d", len(seen(a))), "status=none")
 	var rest bytes.Buffer
 	back.Stdout = &rest
 	if err := back.Start(); err != nil {
 		t.Fatal(err)
 	}
 	second, b := watch()
-	eventually(t, "the second has seen it", func() bool { return seen(b) == "one\ntwo\nthree\n" })
+	daemon.Eventually(t, "the second has seen it", func() bool { return seen(b) == "one\ntwo\nthree\n" })
 	sh(`echo end > 1/ctl`)
 	for _, cmd := range []*exec.Cmd{back, second} {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%s: %v", cmd, err)
 		}
 	}
-	equal(t, "who came back", seen(a)+rest.String(), "one\ntwo\nthree\n")
-	equal(t, "the end", sh(`tail -n 1 1/transcript | grep -c '"event":"ended"'`), "1\n")
-	equal(t, "a prompt now", sh(`echo four > 1/prompt; tail -n 1 ../logs/errors | grep -o 'session 1 has ended; write resume to its ctl'; true`) != "", true)
+	daemon.Equal(t, "who came back", seen(a)+rest.String(), "one\ntwo\nthree\n")
+	daemon.Equal(t, "the end", sh(`tail -n 1 1/transcript | grep -c '"event":"ended"'`), "1\n")
+	daemon.Equal(t, "a prompt now", sh(`echo four > 1/prompt; tail -n 1 ../logs/errors | grep -o 'session 1 has ended; write resume to its ctl'; true`) != "", true)
 	sh(`echo resume > 1/ctl && echo five > 1/prompt`)
-	equal(t, "what comes then", sh(`dd if=1/stream iflag=skip_bytes skip=14 bs=1 count=5 status=none`), "five\n")
+	daemon.Equal(t, "what comes then", sh(`dd if=1/stream iflag=skip_bytes skip=14 bs=1 count=5 status=none`), "five\n")
 	sh(`echo end > 1/ctl`)
-	equal(t, "tail", sh(`tail -c +9 1/stream`), "three\nfive\n")
+	daemon.Equal(t, "tail", sh(`tail -c +9 1/stream`), "three\nfive\n")
 	sh(`rm -r 1`)
-	equal(t, "what is left", sh(`ls`), "new\n")
+	daemon.Equal(t, "what is left", sh(`ls`), "new\n")
 }
 
 // A session is for those who may: rights, limits, money and a stopped agent.
 func TestSessionAccess(t *testing.T) {
-	d, r, address := overTCP(t)
-	alice := d.at("/agents/alice")
-	alice.ask("sessions/new", "mine")
-	token := func(rights string) *tree {
+	d, r, address := daemon.OverTCP(t)
+	alice := d.At("/agents/alice")
+	alice.Ask("sessions/new", "mine")
+	token := func(rights string) *daemon.Tree {
 		t.Helper()
-		tr, err := attach(t, "tcp", address, r.ask("ctl", "token alice "+rights))
+		tr, err := daemon.Attach(t, "tcp", address, r.Ask("ctl", "token alice "+rights))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return tr
 	}
 	reader := token("/sessions:r")
-	equal(t, "files", reader.list("sessions/1"), "prompt queue stream transcript status ctl")
-	refused(t, "a prompt of who may only read", reader.tryWrite("sessions/1/prompt", "x"), fsys.Permission)
-	refused(t, "end by who may only read", reader.tryWrite("sessions/1/ctl", "end"), fsys.Permission)
+	daemon.Equal(t, "files", reader.List("sessions/1"), "prompt queue stream transcript status ctl")
+	daemon.Refused(t, "a prompt of who may only read", reader.TryWrite("sessions/1/prompt", "x"), fsys.Permission)
+	daemon.Refused(t, "end by who may only read", reader.TryWrite("sessions/1/ctl", "end"), fsys.Permission)
 	writer := token("/sessions:rw,/compute:w")
-	equal(t, "prompt", writer.ask("sessions/1/prompt", "from a token"), "1")
-	lines := alice.transcript("sessions/1/transcript", 1)
-	equal(t, "author", lines[1].Author, "alice")
+	daemon.Equal(t, "prompt", writer.Ask("sessions/1/prompt", "from a token"), "1")
+	lines := alice.Transcript("sessions/1/transcript", 1)
+	daemon.Equal(t, "author", lines[1].Author, "alice")
 
-	alice.write("ctl", "stop")
-	refused(t, "a prompt for a stopped agent", alice.tryWrite("sessions/1/prompt", "x"), fsys.Busy, "stopped")
-	alice.write("ctl", "start")
-	alice.write("budget/limits", `{"total_microusd":0}`)
-	refused(t, "a prompt without money", alice.tryWrite("sessions/1/prompt", "x"), fsys.Exhausted)
+	alice.Write("ctl", "stop")
+	daemon.Refused(t, "a prompt for a stopped agent", alice.TryWrite("sessions/1/prompt", "x"), fsys.Busy, "stopped")
+	alice.Write("ctl", "start")
+	alice.Write("budget/limits", `{"total_microusd":0}`)
+	daemon.Refused(t, "a prompt without money", alice.TryWrite("sessions/1/prompt", "x"), fsys.Exhausted)
 }
 
 // The model is told who it is, what was said, and what it is to answer now.
 func TestSessionOfAModel(t *testing.T) {
-	s, d := withSpeaker(t)
-	alice := d.at("/agents/alice")
-	alice.write("config", `{"prompt":"Be kind.","sessions":{"profiles":{"terse":{"prompt":"Be brief."}}}}`)
-	refused(t, "a profile that is not there", alice.tryWrite("sessions/new", `{"profile":"long"}`), fsys.Invalid, "terse")
-	alice.ask("sessions/new", `{"title":"a","profile":"terse"}`)
-	alice.ask("sessions/1/prompt", "first words")
-	alice.ask("sessions/1/prompt", `{"content":[{"type":"text","text":"second"}]}`)
+	s, d := daemon.WithSpeaker(t)
+	alice := d.At("/agents/alice")
+	alice.Write("config", `{"prompt":"Be kind.","sessions":{"profiles":{"terse":{"prompt":"Be brief."}}}}`)
+	daemon.Refused(t, "a profile that is not there", alice.TryWrite("sessions/new", `{"profile":"long"}`), fsys.Invalid, "terse")
+	alice.Ask("sessions/new", `{"title":"a","profile":"terse"}`)
+	alice.Ask("sessions/1/prompt", "first words")
+	alice.Ask("sessions/1/prompt", `{"content":[{"type":"text","text":"second"}]}`)
 	gate := make(chan struct{})
-	lines := alice.transcript("sessions/1/transcript", 1)
-	equal(t, "answer", lines[2].Text, "first words")
-	equal(t, "cost", lines[2].Cost, jobCost)
-	alice.transcript("sessions/1/transcript", 2)
-	has(t, "the request", alice.read("compute/jobs/2/request"),
+	lines := alice.Transcript("sessions/1/transcript", 1)
+	daemon.Equal(t, "answer", lines[2].Text, "first words")
+	daemon.Equal(t, "cost", lines[2].Cost, daemon.JobCost)
+	alice.Transcript("sessions/1/transcript", 2)
+	daemon.Has(t, "the request", alice.Read("compute/jobs/2/request"),
 		`{"role":"system","content":"Be brief."},{"role":"user","content":"first words"},{"role":"assistant","content":"first words"},{"role":"user","content":[{"type":"text","text":"second"}]}`)
 
 	// A cancelled prompt cancels its job, and is paid for what it was.
-	s.mu.Lock()
-	s.gate = gate
-	s.mu.Unlock()
-	alice.ask("sessions/1/prompt", "long answer that waits")
-	stream := alice.open("sessions/1/stream", fsys.Read)
+	s.Mu.Lock()
+	s.Gate = gate
+	s.Mu.Unlock()
+	alice.Ask("sessions/1/prompt", "long answer that waits")
+	stream := alice.Open("sessions/1/stream", fsys.Read)
 	b := make([]byte, 100)
-	n, err := fsys.ReadAt(within(t), stream, b, int64(lines[2].To))
+	n, err := fsys.ReadAt(daemon.Within(t), stream, b, int64(lines[2].To))
 	for off := lines[2].To; err == nil && !strings.HasPrefix(string(b[:n]), "long "); off += n {
-		n, err = fsys.ReadAt(within(t), stream, b, int64(off))
+		n, err = fsys.ReadAt(daemon.Within(t), stream, b, int64(off))
 	}
-	alice.write("sessions/1/ctl", "cancel")
-	lines = alice.transcript("sessions/1/transcript", 3)
-	equal(t, "outcome", lines[len(lines)-1].Outcome+": "+lines[len(lines)-1].Reason, "cancelled: cancelled by operator")
-	has(t, "its job", alice.read("compute/jobs/3/status"), `"state":"cancelled"`)
+	alice.Write("sessions/1/ctl", "cancel")
+	lines = alice.Transcript("sessions/1/transcript", 3)
+	daemon.Equal(t, "outcome", lines[len(lines)-1].Outcome+": "+lines[len(lines)-1].Reason, "cancelled: cancelled by operator")
+	daemon.Has(t, "its job", alice.Read("compute/jobs/3/status"), `"state":"cancelled"`)
 
 	// A stop of the agent ends the answer, and what waits goes on at its start.
-	alice.ask("sessions/1/prompt", "stopped answer here")
-	alice.ask("sessions/1/prompt", "after the start")
-	eventually(t, "it runs", func() bool { return strings.Contains(alice.read("sessions/1/status"), `"running":4`) })
-	alice.write("ctl", "stop")
-	alice.transcript("sessions/1/transcript", 4)
-	has(t, "queue", alice.read("sessions/1/queue"), "after the start")
+	alice.Ask("sessions/1/prompt", "stopped answer here")
+	alice.Ask("sessions/1/prompt", "after the start")
+	daemon.Eventually(t, "it runs", func() bool { return strings.Contains(alice.Read("sessions/1/status"), `"running":4`) })
+	alice.Write("ctl", "stop")
+	alice.Transcript("sessions/1/transcript", 4)
+	daemon.Has(t, "queue", alice.Read("sessions/1/queue"), "after the start")
 	close(gate)
-	alice.write("ctl", "start")
-	lines = alice.transcript("sessions/1/transcript", 5)
-	equal(t, "answer", lines[len(lines)-1].Text, "after the start")
+	alice.Write("ctl", "start")
+	lines = alice.Transcript("sessions/1/transcript", 5)
+	daemon.Equal(t, "answer", lines[len(lines)-1].Text, "after the start")
 }
 
 // askSession writes a prompt to a session, and reads its stream from off on
@@ -477,11 +367,11 @@ func BenchmarkSessions(b *testing.B) {
 // The agent's program answers, if it has one: what it prints is read as it
 // comes, and it works in the agent's namespace.
 func TestSessionOfAProgram(t *testing.T) {
-	d := startDaemon(t)
-	r := d.root()
-	r.mkdir("agents", "alice")
-	alice := d.at("/agents/alice")
-	gate := d.dir + "/gate"
+	d := daemon.Start(t)
+	r := d.Root()
+	r.Mkdir("agents", "alice")
+	alice := d.At("/agents/alice")
+	gate := d.Dir + "/gate"
 	if err := exec.Command("mkfifo", gate).Run(); err != nil {
 		t.Skip(err)
 	}
@@ -490,48 +380,48 @@ case $text in
 wait) echo before; cat ` + gate + ` ;;
 spin) echo $$; sleep 1000 ;;
 fail) echo partly; exit 3 ;;
-note) echo noted | ` + buildAgentctl(t) + ` --addr $AGENT9_ADDR put goals/note; echo done ;;
+note) echo noted | ` + daemon.Agentctl(t) + ` --addr $AGENT9_ADDR put goals/note; echo done ;;
 *) echo "you said $text" ;;
 esac`
 	config, _ := json.Marshal(map[string]any{"program": map[string]string{"exec": program}})
-	alice.write("config", string(config))
-	alice.ask("sessions/new", "talk")
-	answer := func(n int) said {
+	alice.Write("config", string(config))
+	alice.Ask("sessions/new", "talk")
+	answer := func(n int) daemon.Said {
 		t.Helper()
-		lines := alice.transcript("sessions/1/transcript", n)
+		lines := alice.Transcript("sessions/1/transcript", n)
 		for _, l := range lines {
-			if l.Prompt == n && l.final() {
+			if l.Prompt == n && l.Final() {
 				return l
 			}
 		}
-		return said{}
+		return daemon.Said{}
 	}
-	alice.ask("sessions/1/prompt", "hello")
-	equal(t, "answer", answer(1).Text, "you said hello\n")
-	alice.ask("sessions/1/prompt", "note")
-	equal(t, "answer", answer(2).Text, "done\n")
-	equal(t, "what it did", alice.read("goals/note"), "noted\n")
-	alice.ask("sessions/1/prompt", "fail")
+	alice.Ask("sessions/1/prompt", "hello")
+	daemon.Equal(t, "answer", answer(1).Text, "you said hello\n")
+	alice.Ask("sessions/1/prompt", "note")
+	daemon.Equal(t, "answer", answer(2).Text, "done\n")
+	daemon.Equal(t, "what it did", alice.Read("goals/note"), "noted\n")
+	alice.Ask("sessions/1/prompt", "fail")
 	failed := answer(3)
-	equal(t, "outcome", failed.Text+failed.Outcome, "partly\nfailed")
-	has(t, "reason", failed.Reason, "3")
+	daemon.Equal(t, "outcome", failed.Text+failed.Outcome, "partly\nfailed")
+	daemon.Has(t, "reason", failed.Reason, "3")
 
 	// As it comes, and over a kill -9: it is run again, and the rest is behind.
-	alice.ask("sessions/1/prompt", "wait")
-	stream := alice.open("sessions/1/stream", fsys.Read)
+	alice.Ask("sessions/1/prompt", "wait")
+	stream := alice.Open("sessions/1/stream", fsys.Read)
 	b := make([]byte, 100)
-	n, err := fsys.ReadAt(within(t), stream, b, int64(failed.To))
-	equal(t, "what has come", string(b[:n]), "before\n")
+	n, err := fsys.ReadAt(daemon.Within(t), stream, b, int64(failed.To))
+	daemon.Equal(t, "what has come", string(b[:n]), "before\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.kill()
-	d.start()
-	alice = d.at("/agents/alice")
-	stream = alice.open("sessions/1/stream", fsys.Read)
+	d.Kill()
+	d.Start()
+	alice = d.At("/agents/alice")
+	stream = alice.Open("sessions/1/stream", fsys.Read)
 	var rest string
 	for off := failed.To + n; !strings.HasSuffix(rest, "before\n"); {
-		n, err := fsys.ReadAt(within(t), stream, b, int64(off))
+		n, err := fsys.ReadAt(daemon.Within(t), stream, b, int64(off))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -541,15 +431,15 @@ esac`
 	if err := os.WriteFile(gate, []byte("after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "answer", answer(4).Text, "before\nafter\n")
+	daemon.Equal(t, "answer", answer(4).Text, "before\nafter\n")
 
-	alice.ask("sessions/1/prompt", "spin")
-	eventually(t, "it runs", func() bool {
-		return strings.HasSuffix(alice.tail("sessions/1/stream"), "\n") && strings.Contains(alice.read("sessions/1/status"), `"running":5`)
+	alice.Ask("sessions/1/prompt", "spin")
+	daemon.Eventually(t, "it runs", func() bool {
+		return strings.HasSuffix(alice.Tail("sessions/1/stream"), "\n") && strings.Contains(alice.Read("sessions/1/status"), `"running":5`)
 	})
-	alice.write("sessions/1/ctl", "cancel")
+	alice.Write("sessions/1/ctl", "cancel")
 	spun := answer(5)
-	equal(t, "outcome", spun.Outcome, "cancelled")
+	daemon.Equal(t, "outcome", spun.Outcome, "cancelled")
 	if pid := strings.TrimSpace(spun.Text); pid != "" {
 		if _, err := os.Stat("/proc/" + pid); err == nil {
 			t.Errorf("the program %s goes on after it was cancelled", pid)

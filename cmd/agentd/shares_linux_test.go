@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys/share"
 )
 
@@ -32,7 +33,7 @@ func (c *crowd) dial(at string) net.Conn {
 		c.t.Fatal(err)
 	}
 	c.mine = append(c.mine, conn)
-	conn.SetDeadline(time.Now().Add(limit))
+	conn.SetDeadline(time.Now().Add(daemon.Limit))
 	return conn
 }
 
@@ -149,8 +150,8 @@ var crowds = []struct {
 }
 
 // kept is what the daemon says that clients make it keep, in bytes.
-func kept(root *tree) (n int) {
-	metrics := root.read("metrics")
+func kept(root *daemon.Tree) (n int) {
+	metrics := root.Read("metrics")
 	for _, k := range share.Kinds() {
 		n += number(metrics, fmt.Sprintf("\nagent9_client_bytes{kind=%q}", k))
 	}
@@ -168,33 +169,33 @@ func TestNobodyTakesItAll(t *testing.T) {
 		n = 1_000
 	}
 	openFiles(t, uint64(2*n)+500)
-	d := newDaemon(t, "--max-memory", fmt.Sprint(megabytes), "--listen", "tcp:127.0.0.1:0", "--http", "127.0.0.1:0")
-	d.with = func(c *exec.Cmd) { c.Env = append(c.Env, freesVar+"=1") }
-	d.start()
-	root := d.root()
-	root.mkdir("agents", "alice")
-	root.mkdir("agents", "bob")
+	d := daemon.New(t, "--max-memory", fmt.Sprint(megabytes), "--listen", "tcp:127.0.0.1:0", "--http", "127.0.0.1:0")
+	d.With = func(c *exec.Cmd) { c.Env = append(c.Env, freesVar+"=1") }
+	d.Start()
+	root := d.Root()
+	root.Mkdir("agents", "alice")
+	root.Mkdir("agents", "bob")
 	for i := range 200 {
-		root.make("agents/alice/goals", fmt.Sprintf("%0200d", i), "")
+		root.Make("agents/alice/goals", fmt.Sprintf("%0200d", i), "")
 	}
 	dir := "agents/alice/goals"
 	for _, name := range deepNames[1:] {
-		root.mkdir(dir, name)
+		root.Mkdir(dir, name)
 		dir += "/" + name
 	}
-	_, at, _ := strings.Cut(d.text(), "listening on tcp:")
+	_, at, _ := strings.Cut(d.Text(), "listening on tcp:")
 	at, _, _ = strings.Cut(at, "\n")
-	url := httpAt.FindStringSubmatch(d.text())[1]
-	bob, err := attach(t, "tcp", at, root.ask("ctl", "token bob"))
+	url := daemon.HttpAt.FindStringSubmatch(d.Text())[1]
+	bob, err := daemon.Attach(t, "tcp", at, root.Ask("ctl", "token bob"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	calm := s.witness(bob, "status").end(t)
-	d.free(root)
-	before, keptBefore := d.uses(t, root), kept(root)
+	free(d, root)
+	before, keptBefore := uses(d, t, root), kept(root)
 	for _, a := range crowds {
 		t.Run(a.name, func(t *testing.T) {
-			c := &crowd{t: t, n: n, token: root.ask("ctl", "token alice"), ninep: at, http: url}
+			c := &crowd{t: t, n: n, token: root.Ask("ctl", "token alice"), ninep: at, http: url}
 			defer func() {
 				for _, conn := range c.mine {
 					conn.Close()
@@ -202,8 +203,8 @@ func TestNobodyTakesItAll(t *testing.T) {
 			}()
 			w := s.witness(bob, "status")
 			a.do(c)
-			d.free(root)
-			during, says := d.uses(t, root), kept(root)
+			free(d, root)
+			during, says := uses(d, t, root), kept(root)
 			beside := w.end(t)
 			grown := (during.heap - before.heap) << 10
 			t.Logf("a client that behaves well: %s; kept %d kB, the heap grew by %d kB, the process by %d kB",
@@ -214,23 +215,23 @@ func TestNobodyTakesItAll(t *testing.T) {
 			if grown > 2*(says-keptBefore)+32<<20 {
 				t.Errorf("the daemon says that it keeps %d bytes more, and its heap grew by %d", says-keptBefore, grown)
 			}
-			if most := before.resident + 2*megabytes<<10 + 64*n; during.resident > most && !slowed {
+			if most := before.resident + 2*megabytes<<10 + 64*n; during.resident > most && !daemon.Slowed {
 				t.Errorf("the daemon has %d kB, want at most %d", during.resident, most)
 			}
-			if _, err := attach(t, "unix", d.sock(), ""); err != nil {
+			if _, err := daemon.Attach(t, "unix", d.Sock(), ""); err != nil {
 				t.Errorf("the operator: %v", err)
 			}
 		})
-		eventually(t, "all is given back after "+a.name, func() bool { return kept(root) < keptBefore+1<<20 })
+		daemon.Eventually(t, "all is given back after "+a.name, func() bool { return kept(root) < keptBefore+1<<20 })
 	}
 }
 
 // A body is refused before it comes where it cannot be taken, and who does not
 // say who it is, is gone.
 func TestRefusedBeforeTheBody(t *testing.T) {
-	d, url, operator := startWeb(t, "--listen", "tcp:127.0.0.1:0")
-	create(t, operator, "alice")
-	_, at, _ := strings.Cut(d.text(), "listening on tcp:")
+	d, url, operator := daemon.StartWeb(t, "--listen", "tcp:127.0.0.1:0")
+	daemon.Create(t, operator, "alice")
+	_, at, _ := strings.Cut(d.Text(), "listening on tcp:")
 	at, _, _ = strings.Cut(at, "\n")
 	url = strings.TrimPrefix(url, "http://")
 	var silent []net.Conn
@@ -245,7 +246,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 		io.WriteString(conn, hello.says)
 		silent = append(silent, conn)
 	}
-	c := &crowd{t: t, token: tokenFor(t, operator, "alice r,/goals:rw"), http: url}
+	c := &crowd{t: t, token: daemon.TokenFor(t, operator, "alice r,/goals:rw"), http: url}
 	for _, r := range []struct {
 		line string
 		want int
@@ -266,7 +267,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 		conn.Close()
 	}
 	for i, conn := range silent {
-		conn.SetReadDeadline(time.Now().Add(limit))
+		conn.SetReadDeadline(time.Now().Add(daemon.Limit))
 		if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Errorf("connection %d that says nothing is not hung up on: %v", i, err)
 		}

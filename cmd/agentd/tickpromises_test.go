@@ -1,6 +1,7 @@
 package main
 
 import (
+	"agent9/conformance/daemon"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,8 +10,8 @@ import (
 	"strings"
 )
 
-func send(p *promised, r *tree, n int) error {
-	return r.tryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":"m%d","body":"%d"}`, n, n))
+func send(p *promised, r *daemon.Tree, n int) error {
+	return r.TryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":"m%d","body":"%d"}`, n, n))
 }
 
 const manyTries = `,"tick":{"retries":100,"backoff_ms":10,"backoff_max_ms":20,"give_up":0}`
@@ -19,23 +20,23 @@ const manyTries = `,"tick":{"retries":100,"backoff_ms":10,"backoff_max_ms":20,"g
 // them is TestManyAgents.)
 var lives = []promise{
 	{name: "SingleTickLock", config: "slow", more: manyTries,
-		act: func(p *promised, r *tree, n int) error {
-			return r.tryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":"m%d","body":"2ms"}`, n))
+		act: func(p *promised, r *daemon.Tree, n int) error {
+			return r.TryWrite(p.at("inbox/new"), fmt.Sprintf(`{"id":"m%d","body":"2ms"}`, n))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
 			p.each("state/log", p.numbers(p.noted(r), "m"))
-			if b, err := os.ReadFile(filepath.Join(p.d.dir, "two-at-once")); err == nil {
+			if b, err := os.ReadFile(filepath.Join(p.d.Dir, "two-at-once")); err == nil {
 				p.Errorf("two programs of %s ran at once", b)
 			}
 		}},
 	{name: "HibernationPersists",
-		act: func(p *promised, r *tree, n int) error {
-			return r.tryWrite(p.at("ctl"), []string{"hibernate", "wake"}[n%2])
+		act: func(p *promised, r *daemon.Tree, n int) error {
+			return r.TryWrite(p.at("ctl"), []string{"hibernate", "wake"}[n%2])
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			states := []string{`"state":"hibernating"`, `"state":"active"`}
-			status := r.read(p.at("status"))
+			status := r.Read(p.at("status"))
 			last := -1
 			if len(p.kept) > 0 {
 				last = p.kept[len(p.kept)-1]
@@ -47,7 +48,7 @@ var lives = []promise{
 			}
 		}},
 	{name: "DuplicateSuppression", config: "note", more: manyTries,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			for range 3 {
 				if err := send(p, r, n); err != nil {
 					return err
@@ -55,7 +56,7 @@ var lives = []promise{
 			}
 			return send(p, r, n/2)
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			for _, n := range []int{0, p.tries / 2} { // once more, after the start
 				if err := send(p, r, n); err != nil {
 					p.Error(err)
@@ -65,7 +66,7 @@ var lives = []promise{
 			p.each("state/log", p.numbers(p.noted(r), ""))
 		}},
 	{name: "AtLeastOnceInOrder", config: "note", more: manyTries, act: send,
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
 			list := p.numbers(p.noted(r), "")
 			p.each("state/log", list)
@@ -74,50 +75,50 @@ var lives = []promise{
 			}
 		}},
 	{name: "WatchWithoutGaps", config: "copy", more: `,"triggers":{"watch":["goals"]}` + manyTries,
-		act: func(p *promised, r *tree, n int) error {
+		act: func(p *promised, r *daemon.Tree, n int) error {
 			if n == 0 {
-				return r.tryMake(p.at("goals"), "plan", "0")
+				return r.TryMake(p.at("goals"), "plan", "0")
 			}
-			return r.tryWrite(p.at("goals/plan"), strconv.Itoa(n))
+			return r.TryWrite(p.at("goals/plan"), strconv.Itoa(n))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
 			if len(p.kept) == 0 {
 				return
 			}
 			// Also what was cut or written, but not acknowledged any more, was
 			// seen: what is there has been.
-			last, seen := p.kept[len(p.kept)-1], r.read(p.at("state/seen"))
-			equal(p.T, "what was seen last", seen, r.read(p.at("goals/plan")))
+			last, seen := p.kept[len(p.kept)-1], r.Read(p.at("state/seen"))
+			daemon.Equal(p.T, "what was seen last", seen, r.Read(p.at("goals/plan")))
 			if n, err := strconv.Atoi(seen); (err != nil || n < last) && (seen != "" || p.tries == last+1) {
 				p.Errorf("%q was seen last, and %d acknowledged", seen, last)
 			}
 		}},
 	{name: "NoKeyInAnyOutput", config: "env", more: manyTries,
-		act: func(p *promised, r *tree, n int) error { return r.tryWrite(p.at("ctl"), "tick") },
-		holds: func(p *promised, r *tree) {
+		act: func(p *promised, r *daemon.Tree, n int) error { return r.TryWrite(p.at("ctl"), "tick") },
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
 			for _, file := range []string{"logs/output", "logs/recent", "logs/ticks", "status", "config", "ctl"} {
-				hasNot(p.T, file, r.read(p.at(file)), promisedKey)
+				daemon.HasNot(p.T, file, r.Read(p.at(file)), promisedKey)
 			}
-			hasNot(p.T, "what the daemon says", p.d.text(), promisedKey)
+			daemon.HasNot(p.T, "what the daemon says", p.d.Text(), promisedKey)
 			if len(p.kept) > 0 {
-				has(p.T, "output", r.read(p.at("logs/output")), "AGENT9_ADDR=unix:")
+				daemon.Has(p.T, "output", r.Read(p.at("logs/output")), "AGENT9_ADDR=unix:")
 			}
 		}},
 	{name: "TraceTiedToMessage", config: "note", more: manyTries, act: send,
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
 			type event struct{ Event, Tick, Message, ID, Path string }
 			var now event
 			tied := 0
-			for _, e := range lines[event](p.T, r.read(p.at("logs/recent"))) {
+			for _, e := range daemon.Lines[event](p.T, r.Read(p.at("logs/recent"))) {
 				switch {
 				case e.Event == "tick.began":
 					now = e
 				case strings.HasPrefix(e.Event, "state.") && now.Tick != "": // what began before is not recent
-					equal(p.T, e.Event, e.Tick+" "+e.Message, now.Tick+" "+now.Message)
-					has(p.T, "the message's id", e.Message, "m")
+					daemon.Equal(p.T, e.Event, e.Tick+" "+e.Message, now.Tick+" "+now.Message)
+					daemon.Has(p.T, "the message's id", e.Message, "m")
 					tied++
 				}
 			}
@@ -126,60 +127,60 @@ var lives = []promise{
 			}
 		}},
 	{name: "OverflowToDeadletter", more: `"inbox":{"limit":4}`, act: send,
-		holds: func(p *promised, r *tree) {
-			inbox, dead := p.numbers(r.list(p.at("inbox")), "m"), p.numbers(r.list(p.at("deadletter")), "m")
+		holds: func(p *promised, r *daemon.Tree) {
+			inbox, dead := p.numbers(r.List(p.at("inbox")), "m"), p.numbers(r.List(p.at("deadletter")), "m")
 			if len(inbox) > 4 || len(dead) > 0 && len(inbox) < 4 {
 				p.Errorf("%d messages are in the inbox, %d in deadletter", len(inbox), len(dead))
 			}
 			p.each("inbox and deadletter", append(inbox, dead...))
 		}},
 	{name: "GivenUpToDeadletter", config: `{"exec":"exit 1"}`, more: `,"tick":{"retries":1,"backoff_ms":1,"give_up":0}`, act: send,
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
-			list := p.numbers(r.list(p.at("deadletter")), "m")
+			list := p.numbers(r.List(p.at("deadletter")), "m")
 			p.each("deadletter", list)
 			for _, n := range list {
-				has(p.T, "why", r.read(p.at("deadletter/m"+strconv.Itoa(n))), `"reason":"the command ended with status 1"`)
+				daemon.Has(p.T, "why", r.Read(p.at("deadletter/m"+strconv.Itoa(n))), `"reason":"the command ended with status 1"`)
 			}
 		}},
 	{name: "ExportImportRoundTrip", config: "note", more: manyTries, act: send,
-		holds: func(p *promised, r *tree) {
-			b := p.d.mustCtl(nil, "export", p.name) // while it works
+		holds: func(p *promised, r *daemon.Tree) {
+			b := p.d.MustCtl(nil, "export", p.name) // while it works
 			p.rests(r)
 			copied := fmt.Sprint("Copy", p.tries)
-			p.d.mustCtl(b, "import", "--as", copied, "--new-identity")
+			p.d.MustCtl(b, "import", "--as", copied, "--new-identity")
 			it := &promised{T: p.T, promise: promise{name: copied}, d: p.d, tries: p.tries, kept: p.kept}
 			it.rests(r) // when what waited has been ticked there, too
 			it.each("the copy's state/log", it.numbers(it.noted(r), ""))
-			equal(p.T, "the copy's log", it.noted(r), p.noted(r))
-			r.write(it.at("ctl"), "stop")
-			r.remove("agents/" + copied)
+			daemon.Equal(p.T, "the copy's log", it.noted(r), p.noted(r))
+			r.Write(it.at("ctl"), "stop")
+			r.Remove("agents/" + copied)
 		}},
 	{name: "AlarmsRing", config: "note", more: manyTries,
-		act: func(p *promised, r *tree, n int) error {
-			if err := r.tryWrite(p.at("ctl"), fmt.Sprintf("alarm +%dms %d", n%3, n)); err != nil {
+		act: func(p *promised, r *daemon.Tree, n int) error {
+			if err := r.TryWrite(p.at("ctl"), fmt.Sprintf("alarm +%dms %d", n%3, n)); err != nil {
 				return err
 			}
-			return r.tryWrite(p.at("ctl"), fmt.Sprintf("alarm +24h later%d", n))
+			return r.TryWrite(p.at("ctl"), fmt.Sprintf("alarm +24h later%d", n))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			if len(p.kept) > 0 {
-				r.until(p.name, "state/log", fmt.Sprintf("alarm %d\n", p.kept[len(p.kept)-1]))
+				r.Until(p.name, "state/log", fmt.Sprintf("alarm %d\n", p.kept[len(p.kept)-1]))
 			}
 			p.rests(r)
 			p.each("state/log", p.numbers(p.noted(r), ""))
-			p.each("ctl", p.numbers(r.read(p.at("ctl")), "later"))
+			p.each("ctl", p.numbers(r.Read(p.at("ctl")), "later"))
 		}},
 	{name: "StateIsWhole", config: "pair", more: manyTries,
-		act: func(p *promised, r *tree, n int) error {
-			return r.tryWrite(p.at("ctl"), "tick "+strconv.Itoa(n))
+		act: func(p *promised, r *daemon.Tree, n int) error {
+			return r.TryWrite(p.at("ctl"), "tick "+strconv.Itoa(n))
 		},
-		holds: func(p *promised, r *tree) {
+		holds: func(p *promised, r *daemon.Tree) {
 			p.rests(r)
 			if len(p.kept) > 0 {
-				equal(p.T, "b and a", r.read(p.at("state/b")), r.read(p.at("state/a")))
+				daemon.Equal(p.T, "b and a", r.Read(p.at("state/b")), r.Read(p.at("state/a")))
 			}
-			equal(p.T, "files", strings.Contains(r.list(p.at("state")), "half"), false)
+			daemon.Equal(p.T, "files", strings.Contains(r.List(p.at("state")), "half"), false)
 		}},
 }
 

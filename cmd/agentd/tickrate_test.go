@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"agent9/conformance/daemon"
 	"agent9/fsys"
 )
 
@@ -21,34 +22,34 @@ func TestTicksPerSecond(t *testing.T) {
 	if os.Getenv(scaleVar) != "" {
 		many = 1000 // an inbox has room for 1,024
 	}
-	d := startDaemon(t)
+	d := daemon.Start(t)
 	for _, agents := range []int{1, 50} {
 		var all sync.WaitGroup
-		each := func(f func(r *tree, name string)) {
+		each := func(f func(r *daemon.Tree, name string)) {
 			for i := range agents {
-				r := d.root()
+				r := d.Root()
 				all.Go(func() { f(r, fmt.Sprintf("of%d-%d", agents, i)) })
 			}
 			all.Wait()
 		}
-		each(func(r *tree, name string) {
-			r.agent(name, `{"program":{"go":"echo"}}`)
-			r.write("agents/"+name+"/ctl", "stop")
+		each(func(r *daemon.Tree, name string) {
+			r.Agent(name, `{"program":{"go":"echo"}}`)
+			r.Write("agents/"+name+"/ctl", "stop")
 			for range many / agents {
-				r.write("agents/"+name+"/inbox/new", "x")
+				r.Write("agents/"+name+"/inbox/new", "x")
 			}
 		})
-		fsync := d.fsyncMedian()
+		fsync := fsyncMedian(d)
 		began := time.Now()
-		each(func(r *tree, name string) {
-			trace := r.open("agents/"+name+"/logs/trace", fsys.Read)
+		each(func(r *daemon.Tree, name string) {
+			trace := r.Open("agents/"+name+"/logs/trace", fsys.Read)
 			defer trace.Close()
-			r.write("agents/"+name+"/ctl", "start")
-			r.eventTimes(trace, "tick.ended", many/agents)
+			r.Write("agents/"+name+"/ctl", "start")
+			eventTimes(r, trace, "tick.ended", many/agents)
 		})
 		took := time.Since(began)
-		each(func(r *tree, name string) {
-			equal(t, name+" has echoed", r.read("agents/"+name+"/state/echoed"), fmt.Sprintln(many/agents))
+		each(func(r *daemon.Tree, name string) {
+			daemon.Equal(t, name+" has echoed", r.Read("agents/"+name+"/state/echoed"), fmt.Sprintln(many/agents))
 		})
 		rate := float64(many) / took.Seconds()
 		t.Logf("%d agents: %.0f ticks a second, %.2f times the rate of single fsyncs, which took %v", agents, rate, rate*fsync.Seconds(), fsync)
@@ -57,15 +58,15 @@ func TestTicksPerSecond(t *testing.T) {
 
 // eventTimes waits until the event was recorded n times since trace was opened,
 // and asks for nothing meanwhile.
-func (tr *tree) eventTimes(trace fsys.Handle, event string, n int) {
-	tr.t.Helper()
+func eventTimes(tr *daemon.Tree, trace fsys.Handle, event string, n int) {
+	tr.T.Helper()
 	want := []byte(`"event":"` + event + `"`)
 	var rest []byte // of a line
 	b := make([]byte, 1<<16)
 	for off := int64(0); n > 0; {
-		m, err := fsys.ReadAt(within(tr.t), trace, b, off)
+		m, err := fsys.ReadAt(daemon.Within(tr.T), trace, b, off)
 		if err != nil {
-			tr.t.Fatalf("%s: %v; %d are missing", event, err, n)
+			tr.T.Fatalf("%s: %v; %d are missing", event, err, n)
 		}
 		off += int64(m)
 		rest = append(rest, b[:m]...)
@@ -77,15 +78,15 @@ func (tr *tree) eventTimes(trace fsys.Handle, event string, n int) {
 
 // fsyncMedian is the median of what it takes to write a page to the disk that
 // the data is on.
-func (d *daemon) fsyncMedian() time.Duration {
-	f, err := os.CreateTemp(d.dir, "fsync")
+func fsyncMedian(d *daemon.Daemon) time.Duration {
+	f, err := os.CreateTemp(d.Dir, "fsync")
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	defer f.Close()
 	took := make([]time.Duration, 51)
 	for i := range took {
-		took[i] = fsyncTime(d.t, f)
+		took[i] = fsyncTime(d.T, f)
 	}
 	slices.Sort(took)
 	return took[len(took)/2]

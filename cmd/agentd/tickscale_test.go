@@ -1,6 +1,7 @@
 package main
 
 import (
+	"agent9/conformance/daemon"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,23 +26,23 @@ func TestManyAgents(t *testing.T) {
 		many = n
 	}
 	const busy = 50
-	d := startDaemon(t)
+	d := daemon.Start(t)
 	var all sync.WaitGroup
 	const makers = 16
 	for w := range makers {
-		r := d.root()
+		r := d.Root()
 		all.Go(func() {
 			for i := w; i < many; i += makers {
 				name := fmt.Sprint("agent", i)
-				if err := r.tryMkdir("agents", name); err != nil {
+				if err := r.TryMkdir("agents", name); err != nil {
 					t.Errorf("%s: %v", name, err)
 					return
 				}
-				if err := r.tryWrite("agents/"+name+"/config", `{"program":{"go":"echo"}}`); err != nil {
+				if err := r.TryWrite("agents/"+name+"/config", `{"program":{"go":"echo"}}`); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 				if i%10 == 0 {
-					if err := r.tryWrite("agents/"+name+"/ctl", "alarm +24h"); err != nil {
+					if err := r.TryWrite("agents/"+name+"/ctl", "alarm +24h"); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
@@ -49,27 +50,27 @@ func TestManyAgents(t *testing.T) {
 		})
 	}
 	all.Wait()
-	d.kill()
+	d.Kill()
 	began := time.Now()
-	d.start()
+	d.Start()
 	started := time.Since(began)
-	r := d.root()
-	if n := r.metric("agent9_agents_in_memory"); n != 0 {
+	r := d.Root()
+	if n := r.Metric("agent9_agents_in_memory"); n != 0 {
 		t.Errorf("%d agents are in memory after the start", n)
 	}
 	var rss float64
-	for line := range strings.Lines(r.read("metrics")) {
+	for line := range strings.Lines(r.Read("metrics")) {
 		if v, ok := strings.CutPrefix(line, "process_resident_memory_bytes "); ok {
 			rss, _ = strconv.ParseFloat(strings.TrimSpace(v), 64)
 		}
 	}
 	began = time.Now()
 	for w := range busy {
-		r := d.root()
+		r := d.Root()
 		all.Go(func() {
 			name := fmt.Sprint("agent", w*many/busy)
-			r.write("agents/"+name+"/inbox/new", "x")
-			r.until(name, "logs/ticks", "done")
+			r.Write("agents/"+name+"/inbox/new", "x")
+			r.Until(name, "logs/ticks", "done")
 		})
 	}
 	all.Wait()
@@ -85,8 +86,8 @@ func TestMessageToProgram(t *testing.T) {
 	if os.Getenv(scaleVar) != "" {
 		rounds = 500
 	}
-	d := startDaemon(t)
-	fifo := filepath.Join(d.dir, "began")
+	d := daemon.Start(t)
+	fifo := filepath.Join(d.Dir, "began")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Skip("no named pipes here: ", err)
 	}
@@ -95,17 +96,17 @@ func TestMessageToProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	r := d.root()
-	r.agent("alice", fmt.Sprintf(`{"program":{"exec":%q}}`, "echo >"+fifo))
-	once := func(r *tree) time.Duration {
+	r := d.Root()
+	r.Agent("alice", fmt.Sprintf(`{"program":{"exec":%q}}`, "echo >"+fifo))
+	once := func(r *daemon.Tree) time.Duration {
 		began := time.Now()
-		r.write("agents/alice/inbox/new", "x")
+		r.Write("agents/alice/inbox/new", "x")
 		if _, err := f.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
-		r.untilThat("alice", func() (string, bool) {
-			s := r.read("agents/alice/status")
+		r.UntilThat("alice", func() (string, bool) {
+			s := r.Read("agents/alice/status")
 			return s, strings.Contains(s, `"inbox":0`)
 		}, "the tick has ended")
 		return took
@@ -124,9 +125,9 @@ func TestMessageToProgram(t *testing.T) {
 		shell = append(shell, time.Since(began))
 		alone.Wait()
 	}
-	d.kill()
-	d.start()
-	cold := once(d.root())
+	d.Kill()
+	d.Start()
+	cold := once(d.Root())
 	slices.Sort(warm)
 	slices.Sort(shell)
 	t.Logf("message written to program started: median %v, p99 %v; woken first after a start of the daemon %v; a shell alone %v",

@@ -1,0 +1,3 @@
+package daemon
+
+const WaitingJob = `{"messages": [{"role": "user", "content": "hi"}], "max_cost_microusd": 500}`

@@ -1,0 +1,6 @@
+//go:build race
+
+package daemon
+
+// Slowed says that the race detector makes everything larger and slower.
+const Slowed = true

@@ -1,0 +1,9 @@
+package isolation
+
+import (
+	"testing"
+
+	"agent9/conformance/daemon"
+)
+
+func TestMain(m *testing.M) { daemon.Main(m, nil) }

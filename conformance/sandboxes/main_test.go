@@ -1,0 +1,9 @@
+package sandboxes
+
+import (
+	"testing"
+
+	"agent9/conformance/daemon"
+)
+
+func TestMain(m *testing.M) { daemon.Main(m, nil) }
