@@ -28,7 +28,8 @@ type Item[R any] struct {
 	gone  bool
 }
 
-func (i *Item[R]) item() *Item[R] { return i }
+// Base returns the item itself, which a service's type of work embeds.
+func (i *Item[R]) Base() *Item[R] { return i }
 
 // Record returns the record as it is.
 func (i *Item[R]) Record() R {

@@ -17,7 +17,7 @@ import (
 // A Piece is a service's type of work, which embeds [Item].
 type Piece[R, W any] interface {
 	*W
-	item() *Item[R]
+	Base() *Item[R]
 	// Run does the work, which begins now, and records its end with
 	// [Ledger.End] or [Ledger.Leave].
 	Run()
@@ -111,7 +111,7 @@ func (l *Ledger[R, T, W, P]) lasts(ctx context.Context, st store.Store, key stri
 // Live returns work that has not ended, whose context is one of ctx.
 func (l *Ledger[R, T, W, P]) Live(ctx context.Context, rec R) P {
 	w := l.Make()
-	i := w.item()
+	i := w.Base()
 	i.N, i.rec, i.standing, i.Done = l.Standing(&rec).Number, rec, l.Standing, make(chan struct{})
 	i.Ctx, i.Cancel = context.WithCancelCause(ctx)
 	return w
@@ -120,7 +120,7 @@ func (l *Ledger[R, T, W, P]) Live(ctx context.Context, rec R) P {
 // past returns work n, which has ended.
 func (l *Ledger[R, T, W, P]) past(n int64, rec R) P {
 	w := l.Make()
-	i := w.item()
+	i := w.Base()
 	i.N, i.rec, i.standing, i.Done = n, rec, l.Standing, make(chan struct{})
 	close(i.Done)
 	return w
@@ -138,13 +138,13 @@ func (l *Ledger[R, T, W, P]) Find(ctx context.Context, n int64) (P, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, P(w).item().Present()
+	return w, P(w).Base().Present()
 }
 
 // Change alters the record of w in a transaction, and in memory when that is
 // committed.
 func (l *Ledger[R, T, W, P]) Change(ctx context.Context, tx store.Store, w P, alter func(*R)) error {
-	i := w.item()
+	i := w.Base()
 	before, err := l.Read(ctx, tx, i.N)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (l *Ledger[R, T, W, P]) Hide(ctx context.Context, w P, name string) error {
 
 // Request is the request of w, with a newline at its end.
 func (l *Ledger[R, T, W, P]) Request(ctx context.Context, w P) ([]byte, error) {
-	b, err := l.Store.Get(ctx, RequestKey(w.item().N))
+	b, err := l.Store.Get(ctx, RequestKey(w.Base().N))
 	if err == nil && (len(b) == 0 || b[len(b)-1] != '\n') {
 		b = append(b, '\n')
 	}
@@ -200,7 +200,7 @@ func (l *Ledger[R, T, W, P]) Stop(w P, why error) error {
 	if over, err := l.stopWaiting(w, why); over || err != nil {
 		return err
 	}
-	_, err := l.Crew.Withdraw(w, func() { w.item().Cancel(why) }, func() error { return w.Finish(why) })
+	_, err := l.Crew.Withdraw(w, func() { w.Base().Cancel(why) }, func() error { return w.Finish(why) })
 	return err
 }
 

@@ -24,7 +24,7 @@ type Removed struct {
 func (l *Ledger[R, T, W, P]) Remove(ctx context.Context, w P, why error) error {
 	err := l.removeWhole(ctx, w, why)
 	if store.IsDamaged(err) {
-		err = l.RemoveDamaged(ctx, w.item().N)
+		err = l.RemoveDamaged(ctx, w.Base().N)
 	}
 	return err
 }
@@ -40,7 +40,7 @@ func (l *Ledger[R, T, W, P]) removeWhole(ctx context.Context, w P, why error) er
 	}
 	running := false
 	err := l.Store.Update(ctx, func(tx store.Store) error {
-		r, err := l.Read(ctx, tx, w.item().N)
+		r, err := l.Read(ctx, tx, w.Base().N)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (l *Ledger[R, T, W, P]) vanish(n int64) {
 	if w == nil {
 		return
 	}
-	i := w.item()
+	i := w.Base()
 	i.mu.Lock()
 	i.gone = true
 	i.mu.Unlock()

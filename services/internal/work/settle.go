@@ -14,7 +14,7 @@ import (
 // readers go. Its streams are open.
 func (l *Ledger[R, T, W, P]) End(ctx context.Context, w P, how How[R]) error {
 	return l.Store.Update(ctx, func(tx store.Store) error {
-		_, err := l.end(ctx, tx, w, w.item().Holds(), how)
+		_, err := l.end(ctx, tx, w, w.Base().Holds(), how)
 		return err
 	})
 }
@@ -22,7 +22,7 @@ func (l *Ledger[R, T, W, P]) End(ctx context.Context, w P, how How[R]) error {
 // end records how w ended and returns its record. It is the one place where the
 // holds of work are settled.
 func (l *Ledger[R, T, W, P]) end(ctx context.Context, tx store.Store, w P, holds []*budget.Hold, how How[R]) (R, error) {
-	before, err := l.Read(ctx, tx, w.item().N)
+	before, err := l.Read(ctx, tx, w.Base().N)
 	if err != nil {
 		return before, err
 	}
@@ -46,7 +46,7 @@ func (l *Ledger[R, T, W, P]) end(ctx context.Context, tx store.Store, w P, holds
 		return r, err
 	}
 	store.After(tx, func() {
-		w.item().set(r)
+		w.Base().set(r)
 		l.Cache.Leave(is.Number)
 		l.release(w)
 	})
@@ -75,16 +75,16 @@ func settle(tx store.Store, holds []*budget.Hold, cost budget.Micros, reason str
 // record that alter makes. What is stored stays open, for the next start to
 // settle.
 func (l *Ledger[R, T, W, P]) Leave(w P, alter func(*R)) {
-	r := w.item().Record()
+	r := w.Base().Record()
 	alter(&r)
-	w.item().set(r)
+	w.Base().set(r)
 	l.release(w)
 }
 
 func (l *Ledger[R, T, W, P]) release(w P) {
-	close(w.item().Done)
+	close(w.Base().Done)
 	w.Release()
-	w.item().Cancel(nil)
+	w.Base().Cancel(nil)
 }
 
 // Recover ends the work that the end of the program cut off, as cut says, and
@@ -132,7 +132,7 @@ func (l *Ledger[R, T, W, P]) recover(ctx context.Context, n int64, again func(ct
 	if err != nil {
 		return err
 	}
-	w.item().SetHolds(holds...)
+	w.Base().SetHolds(holds...)
 	if err := w.Open(ctx); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (l *Ledger[R, T, W, P]) record(ctx context.Context, key, hash string, o Ord
 		if err != nil {
 			return err
 		}
-		i := P(w).item()
+		i := P(w).Base()
 		i.SetHolds(hold)
 		if err := l.Put(ctx, tx, nil, &i.rec); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (l *Ledger[R, T, W, P]) record(ctx context.Context, key, hash string, o Ord
 	}
 	if w != nil {
 		l.Cache.Undo(n, w)
-		P(w).item().Cancel(err)
+		P(w).Base().Cancel(err)
 	}
 	return 0, false, err
 }
@@ -126,7 +126,7 @@ func (l *Ledger[R, T, W, P]) approved(ctx context.Context, tx store.Store, n int
 	if err := l.Change(ctx, tx, w, l.Queue); err != nil {
 		return err
 	}
-	store.After(tx, func() { l.Crew.Enqueue(w, func() { w.item().SetHolds(hold) }) })
+	store.After(tx, func() { l.Crew.Enqueue(w, func() { w.Base().SetHolds(hold) }) })
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (l *Ledger[R, T, W, P]) refused(why error) How[R] {
 // withdraw ends w with why if it waits for an approval, and returns its record;
 // NotExist if it does not wait, or not any longer.
 func (l *Ledger[R, T, W, P]) withdraw(ctx context.Context, tx store.Store, w P, why error) (r R, err error) {
-	r = w.item().Record()
+	r = w.Base().Record()
 	s := l.Standing(&r)
 	if !s.Awaiting {
 		return r, fsys.NotExist
@@ -156,7 +156,7 @@ func (l *Ledger[R, T, W, P]) withdraw(ctx context.Context, tx store.Store, w P, 
 // stopWaiting ends w with why if it waits for an approval, and reports whether
 // it did.
 func (l *Ledger[R, T, W, P]) stopWaiting(w P, why error) (bool, error) {
-	r := w.item().Record()
+	r := w.Base().Record()
 	if !l.Standing(&r).Awaiting {
 		return false, nil
 	}
