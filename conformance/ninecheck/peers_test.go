@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,8 +66,9 @@ var peers = []peer{
 		args:  func(addr, dir string) []string { return []string{"-noperm", "-dir", dir, "-address", addr} },
 		aname: func(string) string { return "" },
 		known: map[string]string{
-			"9P2000.L version/answered": "no answer to Tversion",
-			"9P2000 version/unknown":    "no answer to Tversion",
+			// It lets the connection go, sooner or later.
+			"9P2000.L version/answered": "no answer to Tversion|hung up instead of answering Tversion",
+			"9P2000 version/unknown":    "no answer to Tversion|hung up instead of answering Tversion",
 		},
 	},
 }
@@ -128,7 +130,7 @@ func testPeer(t *testing.T, p peer) {
 		}
 	}
 	for check, words := range p.known {
-		if !strings.Contains(failed[check], words) {
+		if !slices.ContainsFunc(strings.Split(words, "|"), func(one string) bool { return strings.Contains(failed[check], one) }) {
 			t.Errorf("%s: %q is not found, but\n%s", check, words, failed[check])
 		}
 	}
